@@ -32,10 +32,13 @@ from tests.gui.shots import Stage, landscape, png
 
 from halftone.gallery.catalogue import Catalogue
 from halftone.gallery.facts import Query, Shown
+from halftone.gui import background
 from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.gui.main import make_app
 
 OPEN, SEARCH, FRAME, MEMORY = 500.0, 50.0, 16.0, 300.0
+_PATIENCE = 30.0
+"""Seconds that work in the background may take to end."""
 _SHAPES = ((1, 1), (1, 1), (3, 2), (2, 3), (16, 9))
 
 
@@ -139,6 +142,8 @@ def main() -> None:
     for name, value, goal in goals:
         sys.stdout.write(f"{name:7} {value:7.1f} of {goal:.0f}: {'ok' if value <= goal else 'MISSED'}\n")
     app.quit()
+    stage.controller.session.stop()
+    background.end(_PATIENCE)  # what still looks for changes would outlive its window
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def test_the_settings_of_a_comfyui_picture_take_one_drop(qtbot: QtBot, tmp_path:
     person.wait(lambda: any(one.path == str(second) for one in person.controller.models))
 
     person.drop(tmp_path / "ComfyUI_00001_.png")
-    person.wait(lambda: bool(person.page.centre.taken.words))
+    person.wait(lambda: bool(person.page.centre.imported.words))
     person.wait(lambda: person.controller.model is not None and person.controller.model.path == str(second))
     assert person.clicks == 1
     wanted = person.page.form.request()

@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tests.helpers.scripted import ROOT
 from tests.helpers.writing import recorder
 
@@ -30,11 +32,12 @@ _SMALL: Final = {"steps": 4, "cfg_scale": 5, "width": 64, "height": 64, "sampler
 
 
 class Service(NamedTuple):
-    """A running service: its port, its token and its process."""
+    """A running service: its port, its token, its process and its folder of models."""
 
     port: int
     token: str
     process: "subprocess.Popen[str]"
+    models: Path
 
     def ask(self, name: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Status and answer; a GET without a body."""
@@ -56,8 +59,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("serve")
     found["HALFTONE_DATA"] = str(home)
     make_fragile(Path(describe(POCKET).path), home / "fragile")
+    (home / "more").mkdir()
     (home / "settings.toml").write_text(
-        f"[folders]\nmodels = ['{home / 'fragile'}', '{home / 'gone'}']\n[numerics]\nprecision = 'float16'\n"
+        f"[folders]\nmodels = ['{home / 'fragile'}', '{home / 'gone'}', '{home / 'more'}']\n[numerics]\nprecision = 'float16'\n"
     )
     windows = home / "data" / "windows"
     windows.mkdir(parents=True)
@@ -71,7 +75,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     port = int(process.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
     token = process.stdout.readline().split()[1]
     workers = lambda: psutil.Process(process.pid).children(recursive=True)  # noqa: E731
-    yield Service(port, token, process)
+    yield Service(port, token, process, home / "more")
     left = workers()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
@@ -115,6 +119,52 @@ def test_makes_a_picture_of_another_and_inside_a_mask(service: Service) -> None:
     status, part = service.ask("img2img", {**body, **inside})
     assert status == 200
     assert opened(part["images"][0]).convert("RGB").crop(left).tobytes() == before
+
+
+def in_base64(picture: Image.Image, kind: str = "PNG", **options: Any) -> str:
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_a_mask_is_turned_as_its_camera_noted(service: Service) -> None:
+    first = service.ask("txt2img", {"prompt": "a red circle", "seed": 7, **_SMALL})[1]["images"][0]
+    mask = Image.new("L", (64, 64), 0)
+    mask.paste(255, (32, 0, 64, 64))
+    orientation = Image.Exif()
+    orientation[0x0112] = 6  # it is to be shown turned to the right, so that its left is at the top
+    turned = in_base64(mask.transpose(Image.Transpose.ROTATE_90), exif=orientation)
+    inside = {"mask_blur": 0, "inpainting_fill": 1, "inpaint_full_res": False, "denoising_strength": 0.9}
+    body = {"prompt": "a blue circle", "init_images": [first], "seed": 9, **inside, **_SMALL}
+    plain = service.ask("img2img", {**body, "mask": in_base64(mask)})[1]["images"][0]
+    assert opened(service.ask("img2img", {**body, "mask": turned})[1]["images"][0]).tobytes() == opened(plain).tobytes()
+
+
+def test_a_picture_that_cannot_be_used_is_named_by_its_field(service: Service) -> None:
+    small, damaged = in_base64(Image.new("RGB", (64, 64))), in_base64(Image.new("RGB", (64, 64), "red"))[:100]
+    large, body = in_base64(Image.new("1", (9000, 8000))), {"prompt": "a", **_SMALL}
+    for mask, words in (
+        (large, "The picture mask exceeds 64 million pixels."),
+        (damaged, "The picture mask is damaged"),
+        ("bm90IGEgcGljdHVyZQ==", "mask is not a readable picture."),
+        ("?", "mask is not a readable picture."),
+    ):
+        status, answer = service.ask("img2img", {**body, "init_images": [small], "mask": mask})
+        assert (status, words in answer["detail"]) == (422, True), answer
+    status, answer = service.ask("img2img", {**body, "init_images": ["bm90IGEgcGljdHVyZQ=="]})
+    assert (status, "init_images is not a readable picture." in answer["detail"]) == (422, True)
+    status, answer = service.ask("png-info", {"image": "bm90IGEgcGljdHVyZQ=="})
+    assert (status, "image is not a readable picture." in answer["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("text", ["", "only a prompt"])
+def test_a_picture_without_settings_says_what_it_has(service: Service, text: str) -> None:
+    """As A1111, which refuses none."""
+    chunks = PngInfo()
+    if text:
+        chunks.add_text("parameters", text)
+    status, answer = service.ask("png-info", {"image": in_base64(Image.new("RGB", (8, 8)), pnginfo=chunks)})
+    assert (status, answer["info"], answer["parameters"]) == (200, text, {"Prompt": text, "Negative prompt": ""})
 
 
 def test_what_a_picture_says_of_itself(service: Service) -> None:
@@ -178,7 +228,7 @@ def test_lists_what_there_is(service: Service) -> None:
     assert service.ask("scripts")[1] == {"txt2img": [], "img2img": []}
     for name in ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions"):
         assert service.ask(name) == (200, [])
-    for name in ("refresh-checkpoints", "refresh-loras", "refresh-vae"):
+    for name in ("refresh-checkpoints", "refresh-loras", "refresh-vae", "refresh-embeddings"):
         assert service.ask(name, {}) == (200, {})
     assert service.ask("interrogate", {"image": ""})[0] == 404
 
@@ -200,7 +250,43 @@ def test_a_model_can_be_chosen_for_all_later_requests(service: Service) -> None:
     assert service.ask("options")[1] == options
     assert service.ask("options", {"inpainting_mask_weight": 0.5})[1] == {"warnings": ["Not used: inpainting_mask_weight."]}
     status, answer = service.ask("options", {"sd_model_checkpoint": "gone"})
-    assert (status, "sd_model_checkpoint cannot be gone." in answer["detail"]) == (422, True)
+    assert (status, answer["error"]) == (404, "model-unknown")
+    assert answer["detail"] == (
+        "There is no model named gone. It may have been moved or deleted. "
+        "Choose Pocket (demo) or Fragile Pocket (demo), or restore its file and refresh the list of models."
+    )
+
+
+def watching(service: Service) -> set[int]:
+    """The processes that watch the folders, once the missing one was taken off the list, which starts another."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = psutil.Process(service.process.pid).children(recursive=True)
+        watchers = {one.pid: one.cmdline() for one in children if "--watch" in one.cmdline()}
+        if watchers and not any(argument.endswith("gone") for line in watchers.values() for argument in line):
+            return set(watchers)
+        time.sleep(0.05)
+    raise AssertionError("nothing watches")
+
+
+def test_a_refresh_answers_once_the_folders_were_read(service: Service) -> None:
+    before, files = watching(service), lambda: [model["filename"] for model in service.ask("sd-models")[1]]
+    assert len(before) == 1
+    for number in range(2):
+        name = f"Fresh {number}"
+        folder = service.models / name
+        shutil.copytree(describe(POCKET).path, folder)
+        assert service.ask("refresh-checkpoints", {}) == (200, {})
+        assert str(folder) in files()
+        assert service.ask("options", {"sd_model_checkpoint": name})[0] == 200
+        shutil.rmtree(folder)
+        assert service.ask("refresh-checkpoints", {}) == (200, {})
+        assert str(folder) not in files()
+        assert service.ask("options")[1]["sd_model_checkpoint"] == name
+        status, answer = service.ask("txt2img", {"prompt": "a", **_SMALL})
+        assert (status, f"There is no model named {name}." in answer["detail"]) == (404, True)
+        assert service.ask("options", {"sd_model_checkpoint": None})[0] == 200
+    assert watching(service) == before
 
 
 def test_answers_what_sillytavern_sends(service: Service) -> None:
@@ -235,7 +321,7 @@ def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service
     ("body", "status", "words"),
     [
         ({"prompt": "a", "sampler_name": "Nobody's"}, 422, "Sampler cannot be Nobody's."),
-        ({"prompt": "a", "override_settings": {"sd_model_checkpoint": "gone"}}, 422, "sd_model_checkpoint cannot be gone."),
+        ({"prompt": "a", "override_settings": {"sd_model_checkpoint": "gone"}}, 404, "There is no model named gone."),
         ({"prompt": "a <lora:gone:1>"}, 422, "gone"),
         ({"prompt": "a", "batch_size": 101}, 422, "batch_size"),
         ({"prompt": 3}, 422, "prompt"),

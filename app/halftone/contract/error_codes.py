@@ -5,6 +5,7 @@ from typing import Final, Literal, get_args
 ErrorCode = Literal[
     "usage",
     "model-missing",
+    "model-unknown",
     "model-empty-folder",
     "model-not-a-model",
     "model-truncated",
@@ -65,6 +66,8 @@ ErrorCode = Literal[
     "no-right",
     "data-read-only",
     "video-of-pictures",
+    "video-codec",
+    "video-damaged",
     "image-unreadable",
     "image-damaged",
     "image-not-file",

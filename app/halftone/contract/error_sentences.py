@@ -7,6 +7,10 @@ from halftone.contract.error_codes import ErrorCode
 WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "usage": ("{problem}.", "{hint}See {command} --help."),
     "model-missing": ("There is no model at {path}.", "Check the path, or use the bundled model pocket."),
+    "model-unknown": (
+        "There is no model named {name}. It may have been moved or deleted.",
+        "Choose {known}, or restore its file and refresh the list of models.",
+    ),
     "model-empty-folder": ("The folder {path} is empty.", "Choose a diffusers model folder (with model_index.json)."),
     "model-not-a-model": (
         "Halftone cannot read {path} as a model.",
@@ -164,6 +168,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "input-changed": (
         "{path} changed since the unfinished picture was started.",
         "Restore it, or make the picture again.",
+    ),
+    "video-codec": (
+        "The video {path} uses a codec that Halftone cannot decode.",
+        "Convert it to H.264, or open it with another player.",
+    ),
+    "video-damaged": (
+        "The video {path} is damaged or incomplete.",
+        "Copy it again, or open it with another player.",
     ),
     "image-unreadable": ("{path} is not a readable picture.", "Choose a PNG, JPEG or WebP file."),
     "image-damaged": (

@@ -1,6 +1,7 @@
 """Names a process by its number and its start, because the system gives the number of an ended process to another one."""
 
 import os
+from functools import cache
 from typing import Final
 
 PREFIX: Final = "process "
@@ -9,10 +10,15 @@ _SAME_SECONDS: Final = 2.0
 
 
 def own_process() -> str:
-    """The name of this process."""
+    """Return the name of this process."""
+    return _named(os.getpid())
+
+
+@cache
+def _named(number: int) -> str:
     import psutil
 
-    return f"{PREFIX}{os.getpid()} {psutil.Process().create_time():.2f}"
+    return f"{PREFIX}{number} {psutil.Process(number).create_time():.2f}"
 
 
 def is_running(name: str) -> bool:

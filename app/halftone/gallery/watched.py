@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.gallery.catalogue import Catalogue
 from halftone.gallery.facts import Shown
-from halftone.library.index.scan import is_settled, outermost
+from halftone.library.index.scan import is_old, outermost
 from halftone.library.index.walk import is_inside
 from halftone.library.index.watching import stamp_of as stamp_of_path
 from halftone.metadata.comfy import NotPlainError, parameters_of
@@ -53,18 +53,20 @@ def list_watched(
     changed: list[tuple[str, os.stat_result]] = []
     places: dict[str, int | None] = {}
     closed: list[str] = []
+    growing: list[str] = []
     for path, facts in (found for root in roots for found in _pictures(root, places, closed)):
         stamp = known.pop(path, None)
         if path not in own and stamp != stamp_of(facts):
             changed.append((path, facts))
+            if not is_old(facts.st_mtime):
+                growing.append(path)
     catalogue.drop(path for path in known if not any(is_inside(path, place) for place in closed))
-    growing = tuple(path for path, _ in changed if not is_settled(path))
     waiting = iter(changed)
     done = 0
     while (part := list(islice(waiting, _AT_ONCE))) and not stop():
         catalogue.add(read_shown(path, facts) for path, facts in part)
         progress(done := done + len(part))
-    return Listed(done, places, growing)
+    return Listed(done, places, tuple(growing))
 
 
 def stamp_of(facts: os.stat_result) -> int:

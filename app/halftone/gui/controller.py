@@ -61,6 +61,8 @@ class Controller(QObject):
     worker_event = Signal(object, object)
     job_ended = Signal(object)
     noticed = Signal(object)
+    notices_changed = Signal()
+    """A message came or was withdrawn."""
     settings_changed = Signal()
     models_changed = Signal()
     model_selected = Signal()
@@ -101,6 +103,7 @@ class Controller(QObject):
     def _subscribe(self) -> None:
         listen = self.session.store.subscribe
         self.session.store.on_notice(self.noticed.emit)
+        listen(lambda state: state.notices, lambda _notices: self.notices_changed.emit())
         listen(lambda state: state.draft, lambda _draft: self.draft_changed.emit())
         listen(lambda state: replace(state, **_OF_ONE_PAGE), lambda _state: self.changed.emit())
         listen(lambda state: state.history, lambda _history: self.history_changed.emit())

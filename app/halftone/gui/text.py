@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halftone.contract.echoes import harmless
-from halftone.contract.errors import ErrorFacts, remedy, sentence
+from halftone.contract.errors import ErrorFacts, HalftoneError, remedy, sentence
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Phase, Precision
@@ -19,6 +19,8 @@ from halftone.settings.disk import system_words
 
 _LETTERS = 22
 """Letters of a name that is shown in a narrow place."""
+_NAMED = 3
+"""Files that a message names."""
 TYPE_NAMES: dict[str, str] = {"auto": "Auto", **DTYPE_NAMES}
 
 
@@ -39,6 +41,8 @@ def problem_text(problem: Problem | None) -> str:
 
 def problem(error: Exception) -> str:
     """Say in the user's language why a file could not be read or written."""
+    if isinstance(error, HalftoneError):
+        return problem_text(error.as_facts())
     return say(system_words(error)) if isinstance(error, OSError) else str(error)
 
 
@@ -199,8 +203,10 @@ def _short_notice(notice: Notice) -> Message:
             count = int(first) if first.isdecimal() else 0
             words = tr("Saved {1} pictures in {2}.", count, first, notice.facts[2], one="Saved {1} picture in {2}.")
             return Message("ok", words, actions=(Act("show-file", tr("Show file")),))
-        case "deleted":
+        case "deleted" | "models-deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
+        case "not-deleted" | "not-restored" | "not-checked":
+            return _not_checked(notice.refused) if notice.kind == "not-checked" else _left_notice(notice)
         case "copied" | "added":
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
         case (
@@ -241,6 +247,46 @@ def _short_notice(notice: Notice) -> Message:
             remedy = error_remedy(notice.error) if notice.error is not None else ""
             sentence = error_sentence(notice.error) if notice.error is not None else say(notice.why) or first
             return Message("warn", tr("A file could not be written."), sentences(sentence, remedy))
+
+
+def _left_notice(notice: Notice) -> Message:
+    """Name the files that could not be moved, and say why."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in zip(notice.facts[::2], notice.facts[1::2], strict=False):
+        by_reason.setdefault(why, []).append(name)
+    names = _few(notice.facts[::2])
+    title = tr("Not moved to the bin: {0}.", names) if notice.kind == "not-deleted" else tr("Not restored: {0}.", names)
+    whys = [(_few(named), _why_left(why, len(named) > 1)) for why, named in by_reason.items()]
+    return Message("warn", title, whys[0][1] if len(whys) == 1 else sentences(*(tr("{0}: {1}", *why) for why in whys)))
+
+
+def _not_checked(refused: Sequence[tuple[str, ErrorFacts]]) -> Message:
+    """Name the first models that could not be checked, and say why."""
+    title = tr("{0} models were not checked.", len(refused), one="1 model was not checked.")
+    whys = [tr("{0}: {1}", name, error_sentence(error)) for name, error in refused[:_NAMED]]
+    more = len(refused) - _NAMED
+    rest = (tr("And {0} more.", more, one="And 1 more."),) if more > 0 else ()
+    return Message("warn", title, sentences(*whys, *rest), lasting=True)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return tr("{0} and {1} more", listed(*names[:_NAMED]), str(more)) if more > 0 else listed(*names)
+
+
+def _why_left(why: str, several: bool) -> str:
+    """A reason of `Binned` or `Restored` in a sentence."""
+    match why:
+        case "gone":
+            return tr("These files no longer exist.") if several else tr("The file no longer exists.")
+        case "no-right":
+            return tr("You have no permission to change the folder.")
+        case "not-in-bin":
+            return tr("They are no longer in the bin.") if several else tr("It is no longer in the bin.")
+        case "name-taken":
+            return tr("Files with these names exist already.") if several else tr("A file with this name exists already.")
+        case _:
+            return sentences(tr("{0}.", why.removesuffix(".")), tr("Close programs that may use it, then try again."))
 
 
 def _engine_notice(notice: Notice) -> Message:
@@ -333,8 +379,8 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             why = tr("Halftone does not recognise what it holds, and cannot use it.")
             return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
         case "fragile-made":
-            told = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
-            return Message("ok", told, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)
+            title = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
+            return Message("ok", title, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)
         case "models-gone":
             text = tr("Removed from the list.")
             return Message("info", tr("Model not found: {0}.", listed(*facts)), text)

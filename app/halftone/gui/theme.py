@@ -1,4 +1,4 @@
-"""Design tokens as Qt colours, fonts, sizes, palette and style sheet. Follows the system's light or dark until told otherwise."""
+"""Design tokens as Qt colours, fonts, sizes, palette and style sheet. Follows the system's theme unless one was chosen."""
 
 import json
 import re

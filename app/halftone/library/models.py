@@ -345,7 +345,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
         return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
     stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
     facts = msgspec.structs.replace(facts, stored=stored)
-    return _with_parts(facts, configs(facts.family, header, facts.path), told=found.size != BY_NAME[found.family].size)
+    return _with_parts(facts, configs(facts.family, header, facts.path), own_size=found.size != BY_NAME[found.family].size)
 
 
 def _why_not(found: Recognised, header: Header) -> Words | None:
@@ -361,14 +361,14 @@ def _why_not(found: Recognised, header: Header) -> Words | None:
     return Words("it lacks {0}", (lacking,)) if lacking else None
 
 
-def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, told: bool) -> ModelFacts:
-    """Complete the facts of a whole model in one file from the configurations of its parts. told: its size is one of its own."""
+def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, own_size: bool) -> ModelFacts:
+    """Complete the facts of a whole model in one file from the configurations of its parts. own_size: its base has one."""
     pipeline = str(found["model_index"]["_class_name"])
-    if "Kontext" in facts.base:  # built as FLUX.1 dev is, and only told by its name
+    if "Kontext" in facts.base:  # built like FLUX.1 dev; only its name differs
         pipeline = pipeline.replace("Flux", "FluxKontext")
     parts = {name: Part(name, config, ()) for name, config in found.items()}
     edges = facts.native_width, facts.native_height
-    width, height = edges if told else native_edges(parts, edges[0])
+    width, height = edges if own_size else native_edges(parts, edges[0])
     return msgspec.structs.replace(
         facts,
         native_width=width,

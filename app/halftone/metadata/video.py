@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from halftone.contract.errors import HalftoneError
 from halftone.metadata.picture import VIDEOS, absolute, exif_of, output_error, refuse_type
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.regular_files import open_regular
@@ -114,26 +115,39 @@ def _mux(frames: "Sequence[Pixels]", fps: int, file: _Heard, texts: dict[str, st
 
 
 def read_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
-    """The frames of a video and their durations in seconds; none where the file cannot be read. Raises OSError."""
+    """Yield the frames of a video and their seconds. Raises OSError, and HalftoneError video-codec or video-damaged."""
     return _mp4_frames(path) if path.suffix.lower() == ".mp4" else _webp_frames(path)
 
 
 def _mp4_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import av
     import numpy as np
+    from av.error import DecoderNotFoundError
 
-    with open_regular(path) as file, av.open(file, "r") as container:
-        rate = container.streams.video[0].average_rate
-        seconds = 1 / float(rate) if rate else 1.0
-        for frame in container.decode(video=0):
-            yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8), seconds
+    try:
+        with open_regular(path) as file, av.open(file, "r") as container:
+            rate = container.streams.video[0].average_rate
+            seconds = 1 / float(rate) if rate else 1.0
+            for frame in container.decode(video=0):
+                yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8), seconds
+    except DecoderNotFoundError as error:
+        raise HalftoneError("video-codec", path=path.name) from error
+    except (av.FFmpegError, IndexError) as error:  # the index: it has sound alone
+        if isinstance(error, OSError):
+            raise
+        raise HalftoneError("video-damaged", path=path.name) from error
 
 
 def _webp_frames(path: Path) -> "Generator[tuple[Pixels, float]]":
     import numpy as np
     from PIL import Image
 
-    with open_regular(path) as file, Image.open(file) as image:
-        for index in range(getattr(image, "n_frames", 1)):
-            image.seek(index)
-            yield np.asarray(image.convert("RGB")), float(image.info.get("duration", 0)) / 1000
+    try:
+        with open_regular(path) as file, Image.open(file) as image:
+            for index in range(getattr(image, "n_frames", 1)):
+                image.seek(index)
+                yield np.asarray(image.convert("RGB")), float(image.info.get("duration", 0)) / 1000
+    except (OSError, EOFError, SyntaxError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise HalftoneError("video-damaged", path=path.name) from error

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Start
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 Sent = TypeVar("Sent", bound=msgspec.Struct)
+Request = TypeVar("Request", bound="Asked")
 _RESIZES: Final[tuple[Resize, ...]] = ("stretch", "crop", "fill", "stretch")
 """By A1111's number. Its fourth resizes latents to the same shape as its first."""
 _CONTENTS: Final[tuple[MaskedContent, ...]] = ("fill", "original", "noise", "fill")
@@ -76,6 +78,7 @@ class Asked(msgspec.Struct, kw_only=True):
     refiner_switch_at: float | None = None
     override_settings: dict[str, Any] = {}
     clip_skip: int | None = None
+    """SD.Next's field for what is a setting in A1111."""
     enable_hr: bool = False
     hr_scale: float = 2.0
     hr_upscaler: str | None = None
@@ -122,6 +125,17 @@ class AskedOfPicture(msgspec.Struct, kw_only=True):
     image: str
 
 
+def settled(asked: Request, stored: Chosen) -> Request:
+    """The request with the settings in force: its own override_settings, then its clip_skip, then the stored ones.
+
+    Raises msgspec.ValidationError.
+    """
+    own = {name: value for name, value in asked.override_settings.items() if value is not None}
+    followed = msgspec.to_builtins(msgspec.convert(own, Chosen, strict=False))
+    skip = {} if asked.clip_skip is None else {"CLIP_stop_at_last_layers": asked.clip_skip}
+    return replace(asked, override_settings=msgspec.to_builtins(stored) | skip | own | followed)
+
+
 def parameters_of(asked: Asked) -> Parameters:
     """The same as A1111 writes it into its pictures, so that both are read alike."""
     return Parameters(prompt=asked.prompt, negative=asked.negative_prompt, fields=dict(_fields(asked)))
@@ -129,8 +143,8 @@ def parameters_of(asked: Asked) -> Parameters:
 
 def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
     settings = asked.override_settings
-    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": _clip_skip(asked)}
-    yield from ((name, f"{number:g}") for name, number in numbers.items() if isinstance(number, int | float))
+    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": settings.get("CLIP_stop_at_last_layers")}
+    yield from ((name, f"{number:g}") for name, number in numbers.items() if number is not None)
     if asked.width and asked.height:
         yield "Size", f"{asked.width}x{asked.height}"
     if asked.seed != _RANDOM:
@@ -151,11 +165,6 @@ def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
             yield "Refiner switch at", f"{asked.refiner_switch_at:g}"
     if asked.enable_hr:
         yield from _second_pass(asked)
-
-
-def _clip_skip(asked: Asked) -> Any:
-    """SD.Next has a field for what is a setting in A1111."""
-    return asked.override_settings.get("CLIP_stop_at_last_layers", asked.clip_skip)
 
 
 def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
@@ -238,10 +247,10 @@ def decoded(body: bytes, kind: type[Sent]) -> Sent:
     return msgspec.convert({name: value for name, value in sent.items() if value is not None}, kind, strict=False)
 
 
-def picture_bytes(text: str) -> bytes:
+def picture_bytes(text: str, field: str) -> bytes:
     """The file in a field of base64. Raises HalftoneError image-unreadable."""
     head, comma, rest = text.partition(",")
     try:
         return base64.b64decode(rest if comma and head.startswith("data:") else text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise HalftoneError("image-unreadable", path="init_images") from error
+        raise HalftoneError("image-unreadable", path=field) from error

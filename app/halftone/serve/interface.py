@@ -27,7 +27,7 @@ from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import read_picture
+from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.metadata.start_images import picture_size
 from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
 from halftone.serve.dialect import (
@@ -40,12 +40,14 @@ from halftone.serve.dialect import (
     mask_in,
     parameters_of,
     picture_bytes,
+    settled,
     start_of,
     unknown_settings,
 )
 from halftone.session.job_queue import new_job_id
 from halftone.session.session import Session
 from halftone.session.state import NOTHING_FOUND, AppState, Ended
+from halftone.settings.picture_files import opened_picture, turned
 from halftone.settings.places import cache_dir
 from halftone.settings.private import private_folder
 
@@ -58,7 +60,7 @@ _FOLDERS_SECONDS: Final = 60.0
 
 
 class JobFailedError(Exception):
-    """A picture was begun and did not come to its end."""
+    """Something was begun and did not come to its end."""
 
 
 class _Own(NamedTuple):
@@ -121,6 +123,18 @@ class Interface:
             for job in [job for job in state.jobs if job.key in self._own and not job.running]:
                 self._session.queue.cancel(job.id)
 
+    def _refresh(self, done: Callable[[bool], object]) -> None:
+        """Scan the folders, then read the models, LoRAs and embeddings. done: gets whether that worked."""
+        session = self._session
+
+        def scanned(whole: bool) -> None:
+            if whole:
+                session.models.refresh(lambda: session.loras.look(lambda: session.embeddings.look(lambda: done(True))))
+            else:
+                done(False)
+
+        session.library.scan(scanned)
+
     # --- on a thread of a request -------------------------------------------------------------------------------------
 
     def _ask(self, work: Callable[[], T]) -> T:
@@ -156,7 +170,7 @@ class Interface:
             return self._made(asked, body, image, mask)
 
     def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
-        asked = replace(asked, override_settings=msgspec.to_builtins(self._chosen) | asked.override_settings)
+        asked = settled(asked, self._chosen)
         request, left = self._request(asked, image, mask)
         over: Future[tuple[Ended, _Own]] = Future()
         self._ask(lambda: self._submit(request, over))
@@ -321,9 +335,8 @@ class Interface:
     def options(self) -> Json:
         """What A1111's clients look for in its settings."""
         state = self._state
-        model = self._model(state)
         return {
-            "sd_model_checkpoint": "" if model is None else model.name,
+            "sd_model_checkpoint": self._model_name(state),
             "sd_checkpoint_hash": None,
             "sd_vae": self._chosen.sd_vae or "Automatic",
             "CLIP_stop_at_last_layers": self._chosen.CLIP_stop_at_last_layers or 1,
@@ -345,9 +358,11 @@ class Interface:
         return {"warnings": [f"Not used: {name}." for name in unknown_settings(sent) if now.get(name) != sent[name]]}
 
     def refresh(self) -> Json:
-        """Read the folders again."""
-        self._ask(self._session.models.refresh)
-        self._ask(self._session.library.rescan)
+        """Read the folders again; answers once their new files are known. Raises JobFailedError."""
+        done: Future[bool] = Future()
+        self._ask(lambda: self._refresh(done.set_result))
+        if not done.result():
+            raise JobFailedError("The model folders could not be scanned. The log says why.")
         return {}
 
     def _model(self, state: AppState) -> ModelFacts | None:
@@ -357,6 +372,13 @@ class Interface:
                 return _model_named(name, state.models.models.values())
         return state.model
 
+    def _model_name(self, state: AppState) -> str:
+        """The name of that model; a chosen one that is gone keeps its own, as requests ask for it."""
+        name = self._chosen.sd_model_checkpoint or ""
+        with contextlib.suppress(HalftoneError):
+            return _model_named(name, state.models.models.values()).name
+        return name or ("" if state.model is None else state.model.name)
+
     def styles(self) -> list[Json]:
         book = known_styles(self._state.settings.styles_file or None)
         return [{"name": one.name, "prompt": one.prompt, "negative_prompt": one.negative} for one in book.styles]
@@ -365,21 +387,21 @@ class Interface:
         """What a picture says of itself. Raises HalftoneError."""
         asked = decoded(body, AskedOfPicture)
         with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-            path = _written(folder, "picture", asked.image)
-            found = read_picture(path)
-            said = said_by(path) if found.parameters or found.graph else None
-        fields = {} if said is None else {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
+            path = _written(folder, "image", asked.image)
+            with _named("image"):
+                found = read_picture(path)
+                said = said_by(path) if found.graph and not found.parameters else parse_parameters(found.parameters or "")
+        fields = {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
         return {"info": found.parameters or "", "items": {"parameters": found.parameters or ""}, "parameters": fields}
 
 
 def _model_named(name: str, models: Iterable[ModelFacts]) -> ModelFacts:
-    """Raises HalftoneError setting-bad-value for one that is not here."""
+    """Raises HalftoneError model-unknown for one that is not here."""
     wanted = _stem(name)
     for model in models:
         if wanted in (_stem(model.id), _stem(model.name), model.fingerprint):
             return model
-    known = either(*(model.name for model in models))
-    raise HalftoneError("setting-bad-value", name="sd_model_checkpoint", value=name, allowed=known)
+    raise HalftoneError("model-unknown", name=name, known=either(*(model.name for model in models)))
 
 
 def _stem(name: str) -> str:
@@ -395,14 +417,8 @@ def _again(error: Any) -> HalftoneError:
 def _files(asked: AskedFromPicture) -> Generator[tuple[str, str | None]]:
     """(start picture, mask) as files, until the picture is made. Raises HalftoneError."""
     with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-        image = _written(folder, "image", asked.init_images[0])
-        mask = _written(folder, "mask", asked.mask) if asked.mask else None
-        if mask is not None:
-            from PIL import Image, ImageOps
-
-            with Image.open(mask) as picture:
-                found = mask_in(picture)
-            (ImageOps.invert(found) if asked.inpainting_mask_invert else found).save(mask)
+        image = _written(folder, "init_images", asked.init_images[0])
+        mask = _mask_written(folder, asked.mask, invert=bool(asked.inpainting_mask_invert)) if asked.mask else None
         yield str(image), None if mask is None else str(mask)
 
 
@@ -410,9 +426,30 @@ def _folder() -> Path:
     return private_folder(cache_dir() / "serve")
 
 
-def _written(folder: str, name: str, text: str) -> Path:
-    """A picture that was sent, as a file. Raises HalftoneError."""
-    path = Path(folder, f"{name}.png")
-    path.write_bytes(picture_bytes(text))
-    picture_size(str(path))
+def _written(folder: str, field: str, text: str) -> Path:
+    """A picture that was sent, as a file. Raises HalftoneError, which names the field."""
+    path = Path(folder, f"{field}.png")
+    path.write_bytes(picture_bytes(text, field))
+    with _named(field):
+        picture_size(str(path))
     return path
+
+
+def _mask_written(folder: str, text: str, *, invert: bool) -> Path:
+    """A mask that was sent, in shades of grey and turned as it is shown. Raises HalftoneError, which names the field."""
+    from PIL import ImageOps
+
+    path = _written(folder, "mask", text)
+    with _named("mask"), opened_picture(path) as picture:
+        found = mask_in(turned(picture))
+    (ImageOps.invert(found) if invert else found).save(path)
+    return path
+
+
+@contextlib.contextmanager
+def _named(field: str) -> Generator[None]:
+    """Name a field in place of the file that holds what was sent in it."""
+    try:
+        yield
+    except HalftoneError as error:
+        raise HalftoneError(error.code, error.details, **{**error.facts, "path": field}) from error

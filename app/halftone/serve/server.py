@@ -38,6 +38,7 @@ _POLL_SECONDS: Final = 0.05
 _API: Final = "/sdapi/v1/"
 _EMPTY: Final = ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions")
 """Lists of A1111 of which Halftone has nothing."""
+_NOT_HERE: Final = ("model-missing", "model-unknown")
 
 log = logging.getLogger(__name__)
 
@@ -177,6 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             "refresh-checkpoints": interface.refresh,
             "refresh-loras": interface.refresh,
             "refresh-vae": interface.refresh,
+            "refresh-embeddings": interface.refresh,
         }
         return self._route(routes, name)
 
@@ -200,14 +202,10 @@ class _Handler(BaseHTTPRequestHandler):
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, {"detail": str(error)})
         except HalftoneError as error:
-            facts = error.as_facts()
-            self._send(
-                HTTPStatus.UNPROCESSABLE_ENTITY, {"error": facts.code, "detail": say(facts), "body": "", "errors": say(facts)}
-            )
+            status = HTTPStatus.NOT_FOUND if error.code in _NOT_HERE else HTTPStatus.UNPROCESSABLE_ENTITY
+            self._send(status, _failure(error.code, say(error.as_facts())))
         except JobFailedError as error:
-            self._send(
-                HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "failed", "detail": str(error), "body": "", "errors": str(error)}
-            )
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, _failure("failed", str(error)))
         except (ConnectionError, TimeoutError):
             self.close_connection = True  # nobody listens any more
         except Exception:

@@ -5,7 +5,6 @@ from typing import Literal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, SelfTestReport
-from halftone.contract.request import PictureRequest
 from halftone.contract.training import TrainConfig
 from halftone.contract.vocabulary import Precision
 from halftone.contract.wording import Words
@@ -19,6 +18,7 @@ from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.state import (
     NOTHING_FOUND,
     Embeddings,
+    Endless,
     Found,
     Job,
     Lacking,
@@ -82,9 +82,9 @@ class Continued:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeating:
-    """This request is made again and again from now on; None: no more."""
+    """This is made again and again from now on; None: no more."""
 
-    request: PictureRequest | None
+    endless: Endless | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +134,7 @@ class Noted:
     error: ErrorFacts | None = None
     job: Job | None = None
     why: Words | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dismissed:
-    notice: int
+    refused: tuple[tuple[str, ErrorFacts], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,16 +218,4 @@ QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Continued | R
 ModelEvent = ModelUsed | ModelsForgotten
 CheckEvent = Reported | CheckUnclear
 NextPictures = Drafted | PrecisionChosen | RowFolded
-OwnEvent = (
-    QueueEvent
-    | ModelEvent
-    | CheckEvent
-    | NextPictures
-    | Warming
-    | Making
-    | Starting
-    | DeviceChosen
-    | Noted
-    | Dismissed
-    | Replaced
-)
+OwnEvent = QueueEvent | ModelEvent | CheckEvent | NextPictures | Warming | Making | Starting | DeviceChosen | Noted | Replaced

@@ -14,7 +14,7 @@ from halftone.library.prompts.shown_prompts import shown_prompt
 from halftone.session import events
 from halftone.session.pictures.grid import Grid
 from halftone.session.ports import WorkerLink
-from halftone.session.state import Ended, Job, renewed
+from halftone.session.state import Ended, Endless, Job, renewed
 from halftone.session.store import Store
 
 
@@ -43,11 +43,13 @@ class JobQueue:
         first: bool = False,
         then: Callable[[Ended], None] | None = None,
         upscaler: str = "",
+        chained: bool = False,
     ) -> str:
         """Queue a job; `then` is called once it ended. Returns its id."""
         if then is not None:
             self._afterwards[command.job] = then
-        self._store.take(events.Queued(job=Job(id=command.job, command=command, title=title, upscaler=upscaler), first=first))
+        job = Job(id=command.job, command=command, title=title, upscaler=upscaler, chained=chained)
+        self._store.take(events.Queued(job=job, first=first))
         self.pump()
         return command.job
 
@@ -57,19 +59,21 @@ class JobQueue:
         endless: queue it again, with a new seed, until cancelled. upscaler: the upscale model for what is made, "" for none.
         """
         if endless:
-            self._store.take(events.Repeating(request=msgspec.structs.replace(request, seed=None)))
+            again = Endless(request=msgspec.structs.replace(request, seed=None), upscaler=upscaler)
+            self._store.take(events.Repeating(endless=again))
         return self.submit(Generate(job=new_job_id(), request=request), shown_prompt(request.prompt), upscaler=upscaler)
 
-    def make_grid(self, grid: Grid, title: str) -> str:
-        """Queue all pictures of a grid as one entry."""
+    def make_grid(self, grid: Grid, title: str, *, upscaler: str = "") -> str:
+        """Queue all pictures of a grid as one entry. upscaler: the upscale model for each of them, "" for none."""
         name, request = new_job_id(), grid.next
         assert request is not None
-        self._store.take(events.Queued(job=Job(id=name, command=Generate(job=name, request=request), title=title, grid=grid)))
+        job = Job(id=name, command=Generate(job=name, request=request), title=title, grid=grid, upscaler=upscaler)
+        self._store.take(events.Queued(job=job))
         self.pump()
         return name
 
-    def upscale(self, picture: str, upscaler: str) -> str:
-        """Queue a finished picture that is to become larger. picture, upscaler: files."""
+    def upscale(self, picture: str, upscaler: str, *, chained: bool = False) -> str:
+        """Queue a finished picture that is to become larger. picture, upscaler: files; chained: as the job has it."""
         settings = self._store.state.settings
         request = UpscaleRequest(
             pictures=(picture,),
@@ -78,13 +82,13 @@ class JobQueue:
             precision=self._store.state.numerics.precision,
             saving=settings.saving,
         )
-        return self.submit(Upscale(job=new_job_id(), request=request), Path(picture).name)
+        return self.submit(Upscale(job=new_job_id(), request=request), Path(picture).name, chained=chained)
 
     def upscale_made(self, job_id: str | None, picture: PictureFacts) -> None:
         """Queue a picture that was made for its upscale model, if the form asked for one."""
         job = self._store.state.job(job_id or "")
         if job is not None and job.upscaler and picture.path and picture.frames == 1:
-            self.upscale(picture.path, job.upscaler)
+            self.upscale(picture.path, job.upscaler, chained=True)
 
     def retry(self, job: Job) -> str:
         """Queue the same command again under a new name."""
@@ -165,7 +169,7 @@ class JobQueue:
     def stop_repeating(self) -> None:
         """Queue nothing more by itself."""
         if self._store.state.endless is not None:
-            self._store.take(events.Repeating(request=None))
+            self._store.take(events.Repeating(endless=None))
 
     # --- out --------------------------------------------------------------------------------------------------------
 
@@ -240,4 +244,4 @@ class JobQueue:
         """After a picture: the next one of an endless row."""
         endless = self._store.state.endless
         if endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
-            self.generate(endless, upscaler=ended.job.upscaler)
+            self.generate(endless.request, upscaler=endless.upscaler)

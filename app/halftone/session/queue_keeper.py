@@ -147,11 +147,11 @@ class QueueKeeper:
         left, waiting = self._store.state.left, self._store.state.jobs
         self._store.take(Left(queue=LeftQueue()))
         if left.endless is not None and self._store.state.endless is None:
-            self._store.take(Repeating(request=left.endless))
+            self._store.take(Repeating(endless=left.endless))
         for job in reversed(left.jobs):
             self._store.take(Queued(job=job, first=True))
         if left.endless is not None and not left.jobs and not waiting:
-            self._queue.generate(left.endless)
+            self._queue.generate(left.endless.request, upscaler=left.endless.upscaler)
         self._queue.pump()
 
     def discard(self) -> None:

@@ -84,7 +84,8 @@ def apply(state: AppState, event: AnyEvent | events.OwnEvent, now: float = 0.0) 
         return _apply_own(state, event, now)
     match event:
         case Ready():
-            return replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+            known = replace(state, worker="ready", version=event.version, devices=event.devices, loaded=None, warming="")
+            return replace(known, notices=tuple(one for one in state.notices if one.kind != "worker-late"))
         case ModelChanged():
             return replace(state, loaded=event.model, loaded_device=event.device, warming="")
         case MemoryChanged():
@@ -113,9 +114,15 @@ def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
         case events.DeviceChosen():
             return replace(state, device=event.device, self_test=event.self_test)
         case events.Noted():
-            return note(state, event.kind, facts=event.facts, error=event.error, job=event.job, why=event.why)
-        case events.Dismissed():
-            return replace(state, notices=tuple(n for n in state.notices if n.number != event.notice))
+            return note(
+                state,
+                event.kind,
+                facts=event.facts,
+                error=event.error,
+                job=event.job,
+                why=event.why,
+                refused=event.refused,
+            )
         case events.Making():
             return replace(state, making=event.on)
         case events.Starting():
@@ -186,9 +193,10 @@ def note(
     error: ErrorFacts | None = None,
     job: Job | None = None,
     why: Words | None = None,
+    refused: tuple[tuple[str, ErrorFacts], ...] = (),
 ) -> AppState:
     """The state with one more message; only the newest fifty are kept."""
-    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why)
+    notice = Notice(number=state.next_notice, kind=kind, facts=facts, error=error, job=job, why=why, refused=refused)
     return replace(state, notices=(*state.notices[-49:], notice), next_notice=notice.number + 1)
 
 
@@ -220,7 +228,7 @@ def _apply_rest(state: AppState, event: events.Continued | events.Repeating | ev
             jobs = tuple(event.by if job.id == event.job else job for job in state.jobs)
             return replace(state, jobs=jobs)
         case events.Repeating():
-            return replace(state, endless=event.request)
+            return replace(state, endless=event.endless)
         case events.Composed():
             return _composed(state, event)
         case events.Left():

@@ -68,6 +68,9 @@ NoticeKind = Literal[
     "saved-all",
     "copied",
     "deleted",
+    "models-deleted",
+    "not-deleted",
+    "not-restored",
     "added",
     "converting",
     "converted",
@@ -77,6 +80,7 @@ NoticeKind = Literal[
     "other-model",
     "models-gone",
     "model-refused",
+    "not-checked",
     "fragile-begun",
     "fragile-made",
     "fragile-failed",
@@ -97,7 +101,8 @@ class Job:
 
     root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
     which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
-    upscaler: the upscale model for its pictures, "" for none.
+    upscaler: the upscale model for its pictures, "" for none. chained: it upscales a picture because the job that made it asked
+    for it.
     """
 
     id: str
@@ -109,6 +114,7 @@ class Job:
     deaths: int = 0
     held: bool = False
     upscaler: str = ""
+    chained: bool = False
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
@@ -166,6 +172,7 @@ def renewed(job: Job, command: JobCommand) -> Job:
         grid=job.grid,
         deaths=job.deaths,
         upscaler=job.upscaler,
+        chained=job.chained,
         queued=job.queued,
     )
 
@@ -180,11 +187,19 @@ class Sheet:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Endless:
+    """A request that is made again and again until it is cancelled. upscaler: as a job has it."""
+
+    request: PictureRequest
+    upscaler: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeftQueue:
-    """What an earlier window left in its queue, until the user says what becomes of it. endless: the request that it repeated."""
+    """What an earlier window left in its queue, until the user says what becomes of it."""
 
     jobs: tuple[Job, ...] = ()
-    endless: PictureRequest | None = None
+    endless: Endless | None = None
 
     @property
     def pictures(self) -> int:
@@ -211,7 +226,7 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """One message for the user, as facts; the window has the words."""
+    """One message for the user, as facts; the window has the words. refused: files that could not be used, and why."""
 
     number: int
     kind: NoticeKind
@@ -219,6 +234,7 @@ class Notice:
     error: ErrorFacts | None = None
     job: Job | None = None
     why: Words | None = None
+    refused: tuple[tuple[str, ErrorFacts], ...] = ()
 
 
 class Found(NamedTuple):
@@ -344,8 +360,8 @@ def report_key(model: ModelFacts, device: DeviceFacts, precision: DType, extras:
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """jobs: the running one first, then those that wait. paused: nothing new starts. endless: the request that is made again and
-    again until it is cancelled. sheets: of grids, to be saved. left: by an earlier window.
+    """jobs: the running one first, then those that wait. paused: nothing new starts. sheets: of grids, to be saved. left: by an
+    earlier window.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
@@ -377,7 +393,7 @@ class AppState:
     self_test: SelfTestReport | None = None
     jobs: tuple[Job, ...] = ()
     paused: bool = False
-    endless: PictureRequest | None = None
+    endless: Endless | None = None
     sheets: tuple[Sheet, ...] = ()
     left: LeftQueue = LeftQueue()
     memory: MemoryFacts | None = None

@@ -20,7 +20,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: "choice" (choices list all values), "switch", "text" (free), "number" (whole, within `limits`), "pattern" (of file
     names), "folders" (a list of them) or "file". unit: of a number. flags: on the command line. a1111: what A1111 calls it, where
-    that differs; only the search knows it.
+    that differs; only the search knows it. synonyms: other words that people search for.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     flags: tuple[str, ...] = ()
     a1111: str = ""
+    synonyms: str = ""
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -57,7 +58,14 @@ _THREE: Final = (
 
 
 def _numerics(
-    field: str, section: str, title: str, sentence: str, tooltip: str, choices: tuple[Choice, ...] = (), a1111: str = ""
+    field: str,
+    section: str,
+    title: str,
+    sentence: str,
+    tooltip: str,
+    choices: tuple[Choice, ...] = (),
+    a1111: str = "",
+    synonyms: str = "",
 ) -> Setting:
     """A setting of the Numerics page; its default is the one of `contract.request.Numerics`."""
     default: str | bool = getattr(_NUMERICS, field)
@@ -75,10 +83,11 @@ def _numerics(
         choices=choices,
         flags=(f"--{flag}", f"--no-{flag}") if isinstance(default, bool) else (f"--{flag}",),
         a1111=a1111,
+        synonyms=synonyms,
     )
 
 
-def _folders(name: str, title: str, sentence: str, tooltip: str) -> Setting:
+def _folders(name: str, title: str, sentence: str, tooltip: str, synonyms: str = "") -> Setting:
     """A list of folders on the Folders page. name: of what they hold, in the singular."""
     return Setting(
         name=f"folders.{name}s",
@@ -90,6 +99,7 @@ def _folders(name: str, title: str, sentence: str, tooltip: str) -> Setting:
         tooltip=tooltip,
         kind="folders",
         default=(),
+        synonyms=synonyms,
     )
 
 
@@ -100,6 +110,7 @@ _PRECISION: Final = (
         "Precision mode",
         "Compared with FP32, per denoiser step.",
         "FP32 is safest, slowest and largest.",
+        synonyms="half float16 bfloat16 float32 dtype quality speed",
         choices=(
             Choice("auto", "Auto", "The fastest accurate precision; BF16 for models that need its range."),
             Choice("float16", "FP16", "Half the memory; values up to 65 504."),
@@ -113,6 +124,7 @@ _PRECISION: Final = (
         "Keep the VAE in FP32",
         "The VAE overflows most often.",
         "Black pictures are recovered even with Never.",
+        synonyms="black images NaN",
         a1111="Automatically revert VAE to 32-bit floats",
         choices=_THREE,
     ),
@@ -155,6 +167,7 @@ _SUMS: Final = (
         "FP16 accumulation",
         "Sums stay in FP16. Fast, but can overflow.",
         "allow_fp16_accumulation. Checks made without it no longer apply.",
+        synonyms="--fast speed",
     ),
     _numerics(
         "math_attention_reduction",
@@ -179,6 +192,7 @@ _ATTENTION: Final = (
         "Attention backend",
         "Auto leaves the choice to PyTorch. Compared with Math.",
         "Backends that fail a test on this GPU cannot be chosen.",
+        synonyms="SDPA scaled dot product flash-attention sage speed",
         a1111="Cross attention optimization xformers sdp",
         choices=(
             Choice("auto", "Auto"),
@@ -197,6 +211,7 @@ _MEMORY: Final = (
         "Offload",
         "Weights stay in RAM until the GPU needs them.",
         "For models that do not fit. Slower, same pictures.",
+        synonyms="VRAM GPU video memory OOM out of memory CPU low",
         choices=(
             Choice("auto", "Auto", "Off if everything fits, else the fastest that does."),
             Choice("none", "Off", "Everything stays on the GPU."),
@@ -211,6 +226,7 @@ _MEMORY: Final = (
         "FP8 storage",
         "Stores the denoiser's weights in 8 bits.",
         "Changes pictures slightly. Checks made without it no longer apply.",
+        synonyms="VRAM video memory OOM quantize quantization fp8_e4m3fn float8",
     ),
     _numerics(
         "vae_tiling",
@@ -218,6 +234,7 @@ _MEMORY: Final = (
         "VAE tiling",
         "Decodes in tiles: large pictures need far less memory.",
         "Colours can differ slightly between tiles.",
+        synonyms="VRAM video memory OOM out of memory tiled VAE decode",
         choices=(
             Choice("auto", "Auto", "Only if the whole picture does not fit."),
             Choice("always", "Always", "Every picture."),
@@ -233,6 +250,7 @@ _SPEED: Final = (
         "Compile",
         "Slow first step, later ones often faster. For many pictures of one size.",
         "Uses torch.compile where possible.",
+        synonyms="faster performance inductor triton",
     ),
 )
 
@@ -243,6 +261,7 @@ _SAFETY: Final = (
         "NaN check",
         "Looks for NaN and infinity. Turn it off only for debugging.",
         "When off, black pictures are not explained or recovered.",
+        synonyms="black images infinity",
         choices=(Choice("every-step", "Every step"), Choice("at-end", "At the end"), Choice("off", "Off")),
     ),
     _numerics(
@@ -251,6 +270,7 @@ _SAFETY: Final = (
         "When a picture comes out black",
         "Halftone explains every black picture.",
         "Recover quietly still notes it in the receipt.",
+        synonyms="black images NaN repair retry",
         choices=(
             Choice("recover", "Recover, then explain"),
             Choice("quiet", "Recover quietly"),
@@ -263,6 +283,7 @@ _SAFETY: Final = (
 _PROGRAM: Final = (
     Setting(
         name="general.device",
+        synonyms="GPU CUDA card CPU --device-id",
         field="device",
         page="General",
         section="Program",
@@ -275,6 +296,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="general.language",
+        synonyms="translation locale Chinese 中文",
         field="language",
         a1111="Localization",
         page="General",
@@ -288,6 +310,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="general.serve",
+        synonyms="HTTP server web REST Krita Photoshop SillyTavern port",
         field="serve",
         page="General",
         section="Program",
@@ -313,6 +336,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="saving.picture_format",
+        synonyms="image type jpg extension output",
         field="picture_format",
         a1111="File format for images",
         page="General",
@@ -327,6 +351,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="saving.picture_quality",
+        synonyms="image compression file size",
         field="picture_quality",
         a1111="Quality for saved jpeg images",
         page="General",
@@ -341,6 +366,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="saving.save_metadata",
+        synonyms="PNG info EXIF parameters workflow",
         field="save_metadata",
         a1111="Write infotext to metadata of the generated image",
         page="General",
@@ -354,6 +380,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="appearance.theme",
+        synonyms="dark mode light mode night colour color",
         field="theme",
         page="Appearance",
         section="Appearance",
@@ -366,6 +393,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="appearance.text_size",
+        synonyms="font scale zoom UI DPI bigger",
         field="text_size",
         page="Appearance",
         section="Appearance",
@@ -379,6 +407,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="appearance.motion",
+        synonyms="animations transitions accessibility",
         field="motion",
         page="Appearance",
         section="Appearance",
@@ -391,10 +420,11 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="notifications.notify",
+        synonyms="notification alert sound popup",
         field="notify",
         page="Notifications",
         section="Notifications",
-        title="Note when a long job ends",
+        title="Notify when a long job ends",
         sentence="Only while another window is in front.",
         tooltip="Shown by your desktop.",
         kind="switch",
@@ -426,6 +456,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="folders.pictures",
+        synonyms="output directory outdir save path images",
         field="pictures_folder",
         page="Folders",
         section="Folders",
@@ -438,6 +469,7 @@ _PROGRAM: Final = (
     ),
     Setting(
         name="folders.gallery",
+        synonyms="image browser directory output",
         field="gallery_folders",
         page="Folders",
         section="Folders",
@@ -447,7 +479,13 @@ _PROGRAM: Final = (
         kind="folders",
         default=(),
     ),
-    _folders("model", "Models", "Models and model folders.", "Removing one keeps its files."),
+    _folders(
+        "model",
+        "Models",
+        "Models and model folders.",
+        "Removing one keeps its files.",
+        "checkpoints directory --ckpt-dir path ComfyUI A1111",
+    ),
     _folders("lora", "LoRA folders", "Searched along with your model folders.", "In prompts: <lora:name:weight>"),
     _folders(
         "embedding",
@@ -477,7 +515,7 @@ _PROGRAM: Final = (
         name="folders.tags",
         field="tags_file",
         page="Folders",
-        section="Tags",
+        section="Folders",
         title="Tags",
         sentence="Completes tags in prompts: a CSV as A1111's tag completion has them.",
         tooltip="None is included.",

@@ -36,5 +36,6 @@ def find(text: str, entries: Iterable[Entry], speak: Callable[[str], Iterable[st
 def _others(setting: Setting) -> tuple[str, ...]:
     choices = (words for choice in setting.choices for words in (choice.label, choice.sentence))
     aliases = (alias.flag for alias in ALIASES if alias.field == setting.field)
-    parts = (setting.sentence, setting.tooltip, setting.section, setting.a1111, setting.name, *setting.flags, *aliases, *choices)
+    said = (setting.sentence, setting.tooltip, setting.section)
+    parts = (*said, setting.a1111, setting.synonyms, setting.name, *setting.flags, *aliases, *choices)
     return tuple(filter(None, parts))

@@ -496,7 +496,7 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     assert notice.kind == "deleted"
     assert stage.page.history.paths() == []
     stage.workspace.act(notice, "undo")
-    assert path.exists()
+    stage.wait(path.exists)
     stage.wait(lambda: stage.page.history.paths() == [str(path)])
     stage.idle()
     stage.close()

@@ -37,13 +37,14 @@ def drag_over(widget: QWidget, data: QMimeData) -> bool:
     return event.isAccepted()
 
 
-def drop(stage: Stage, data: QMimeData, use: Use) -> None:
-    """From the page to a target, and let go."""
+def drop(stage: Stage, data: QMimeData, use: Use, *, at_once: bool = False) -> None:
+    """Drag from the page to a target, and let go. at_once: before it is known what the picture holds."""
     page, targets = stage.page, stage.page.dropped.targets
     assert drag_over(page, data)
     assert targets.isVisible()
     card = targets.cards[use]
-    stage.wait(lambda: card.words != "Reading…")
+    if not at_once:
+        stage.wait(lambda: card.words != "Reading…")
     QApplication.sendEvent(page, QDragLeaveEvent())
     assert drag_over(card, data)
     QApplication.sendEvent(card, QDropEvent(QPointF(5, 5), COPY, data, BUTTONS, KEYS))
@@ -85,7 +86,7 @@ def test_each_target_says_what_it_would_take(qtbot: QtBot, tmp_path: Path, made_
 
 def test_settings_are_taken_told_and_taken_back(qtbot: QtBot, made_by_a1111: Path) -> None:
     stage = Stage(qtbot)
-    form, strip = stage.page.form, stage.page.centre.taken
+    form, strip = stage.page.form, stage.page.centre.imported
     form.prompt.setPlainText("mine")
     drop(stage, files(made_by_a1111), "settings")
     stage.wait(lambda: bool(strip.words))
@@ -107,7 +108,7 @@ def test_a_picture_of_comfyui_gives_its_settings(qtbot: QtBot, tmp_path: Path) -
     Image.new("RGB", (8, 8)).save(tmp_path / "sun.png", pnginfo=chunks)
     stage = Stage(qtbot)
     drop(stage, files(tmp_path / "sun.png"), "settings")
-    strip = stage.page.centre.taken
+    strip = stage.page.centre.imported
     stage.wait(lambda: bool(strip.words))
     assert strip.words.startswith("Prompt, negative prompt, seed, size, steps, sampler, guidance from ComfyUI. Not found: ")
     stage.close()
@@ -118,16 +119,43 @@ def test_image_to_image_and_inpainting_are_taken_back_too(qtbot: QtBot, made_by_
     page = stage.page
     before = stage.controller.state.draft
     drop(stage, files(made_by_a1111), "start")
-    assert (page.form.request().image, page.centre.taken.words) == (str(made_by_a1111), "Image to image: sun.png.")
-    assert page.centre.taken.bar is not None
-    page.centre.taken.bar.acted.emit("undo")
+    assert (page.form.request().image, page.centre.imported.words) == (str(made_by_a1111), "Image to image: sun.png.")
+    assert page.centre.imported.bar is not None
+    page.centre.imported.bar.acted.emit("undo")
     assert stage.controller.state.draft == before
     drop(stage, files(made_by_a1111), "inpaint")
     assert (page.centre.sight, page.form.request().image) == ("editing", str(made_by_a1111))
     assert stage.controller.state.draft.size == (128, 192)
-    page.centre.taken.bar.acted.emit("undo")
+    page.centre.imported.bar.acted.emit("undo")
     assert page.centre.sight != "editing"
     stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("use", ["start", "inpaint"])
+def test_a_picture_that_is_let_go_while_it_is_read_is_used_all_the_same(qtbot: QtBot, made_by_a1111: Path, use: Use) -> None:
+    stage = Stage(qtbot)
+    page = stage.page
+    drop(stage, files(made_by_a1111), use, at_once=True)
+    stage.wait(lambda: page.form.request().image == str(made_by_a1111))
+    assert (page.centre.sight == "editing") == (use == "inpaint")
+    assert page.dropped.targets.isHidden()
+    stage.idle()
+    stage.close()
+
+
+@pytest.mark.parametrize("use", ["start", "inpaint"])
+def test_a_file_that_turns_out_to_be_no_picture_says_so(qtbot: QtBot, tmp_path: Path, use: Use) -> None:
+    stage = Stage(qtbot)
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    before = stage.controller.state.draft
+    drop(stage, files(tmp_path / "broken.png"), use, at_once=True)
+    stage.wait(stage.page.dropped.targets.isVisible)
+    assert words(stage)[use] == ("This is not a readable picture.", False)
+    assert stage.page.dropped.targets.cancel.hasFocus()
+    assert stage.controller.state.draft == before
+    stage.page.dropped.targets.cancel.click()
+    assert stage.page.dropped.targets.isHidden()
     stage.close()
 
 
@@ -235,9 +263,9 @@ def test_a_picture_of_the_history_is_dragged_to_the_canvas(qtbot: QtBot) -> None
     assert model.index_of(path).flags() & Qt.ItemFlag.ItemIsDragEnabled
     drop(stage, data, "settings")
     assert page.form.prompt.toPlainText() == "a red sun over green hills"
-    assert page.centre.taken.words == f"All settings of {Path(path).name}."
-    assert page.centre.taken.bar is not None
-    page.centre.taken.bar.acted.emit("undo")
+    assert page.centre.imported.words == f"All settings of {Path(path).name}."
+    assert page.centre.imported.bar is not None
+    page.centre.imported.bar.acted.emit("undo")
     assert (page.form.prompt.toPlainText(), page.form.request().seed) == ("mine", None)
     stage.idle()
     stage.close()

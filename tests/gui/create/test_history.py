@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject, QPoint
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
@@ -99,6 +99,26 @@ def test_no_picture_is_marked_while_another_is_made_in_its_place(qtbot: QtBot, t
     stage.idle()
     stage.wait(lambda: len(page.history.paths()) == 2)
     assert marked() == page.history.paths()[:1]
+    stage.close()
+
+
+@pytest.mark.parametrize("gesture", ["right click", "press and let go elsewhere"])
+def test_only_a_click_moves_the_mark_of_the_history(qtbot: QtBot, gesture: str) -> None:
+    stage = Stage(qtbot)
+    history = stage.page.history
+    stage.picture("one")
+    stage.picture("two")
+    shown, other = history.paths()
+    stage.wait(lambda: history.list.current() is not None)
+    view, old = history.list, history.list.visualRect(history.model.index_of(other)).center()
+    if gesture == "right click":
+        qtbot.mouseClick(view.viewport(), Qt.MouseButton.RightButton, pos=old)
+    else:
+        qtbot.mousePress(view.viewport(), Qt.MouseButton.LeftButton, pos=old)
+        qtbot.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(-50, -50))
+    marked = history.list.current()
+    assert isinstance(marked, Made)
+    assert marked.facts.path == shown == stage.page.centre.marked
     stage.close()
 
 

@@ -75,13 +75,13 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
     stage.wait(lambda: not form.refusal())
     told = "Prompt, negative prompt, seed, size, steps, sampler, guidance, clip skip from A1111. LoRA added: sepia. "
     told += "Not found: ENSD: 31337."
-    assert (stage.page.centre.taken.words, form.taken.text()) == (told, "")
+    assert (stage.page.centre.imported.words, form.taken.text()) == (told, "")
     if ending == "pasted":
         assert form.request().negative == "mine"
         form.negative.setPlainText("blurry")
     check_filled(form.request())
     assert form.submit()
-    assert stage.page.centre.taken.isHidden()
+    assert stage.page.centre.imported.isHidden()
     assert form.request().seed == 42
     stage.close()
 
@@ -115,7 +115,7 @@ def test_another_precision_than_that_of_the_next_picture_is_told(qtbot: QtBot, t
     stage.page.form.prompt.insertFromMimeData(data)
     stage.wait(lambda: not stage.page.form.refusal())
     assert taken.text() == ""
-    assert stage.page.centre.taken.words == "Prompt, seed, steps, sampler from Halftone."
+    assert stage.page.centre.imported.words == "Prompt, seed, steps, sampler from Halftone."
     stage.close()
 
 

@@ -15,6 +15,8 @@ from tests.helpers.scripted import Fail, Say
 from halftone.contract.messages import JobCommand, PhaseChanged, Upscale
 from halftone.contract.request import UpscaleRequest
 from halftone.gallery.history import History
+from halftone.gui.create.grid_dialog import GridDialog
+from halftone.gui.create.job_list import JobWords, job_words
 from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.gui.create.picture.picture_text import receipt
 from halftone.settings.store import Settings
@@ -175,6 +177,36 @@ def test_one_press_makes_and_enlarges(qtbot: QtBot, tmp_path: Path, monkeypatch:
     stage.page.generate()
     stage.idle()
     assert len(stage.controller.state.history.pictures) == count + 1
+    stage.close()
+
+
+def test_each_picture_of_a_grid_is_upscaled(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = Stage(qtbot, settings=settings(tmp_path / "up"))
+    queue, sharp = stage.controller.session.queue, str(tmp_path / "up" / "4x-Sharp.safetensors")
+    stage.page.form.edit(upscaler=sharp, prompt="a red sun", steps=1)
+    queue.pause(True)
+    stage.page.open_grid()
+    dialog = stage.window.findChild(GridDialog)
+    assert dialog is not None
+    dialog.rows[0].set("steps", "1, 2")
+    dialog.rows[1].set("", "")
+    assert dialog.summary.text().endswith("then upscale")
+    dialog.make.click()
+    (grid,) = stage.controller.state.jobs
+    assert job_words(grid).batch.endswith("then upscale")
+    queue.cancel(grid.key)
+    stage.page.queue._repeat(grid)
+    chained = set[JobWords]()
+    stage.controller.worker_event.connect(
+        lambda _event, _blob: chained.update(job_words(job) for job in stage.controller.state.jobs if job.chained)
+    )
+    queue.pause(False)
+    stage.wait(lambda: not stage.controller.state.jobs)
+    stage.idle()
+    assert {(words.line, words.batch) for words in chained} == {("Upscale, 4x-Sharp", "set under Finish")}
+    history = stage.controller.state.history
+    enlarged = {made.facts.upscaled.source for made in history.pictures if made.facts.upscaled is not None}
+    assert len(enlarged) == 2, "the sheet of the grid is not upscaled"
     stage.close()
 
 

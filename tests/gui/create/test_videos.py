@@ -1,5 +1,6 @@
 """Videos in Create: they move in the canvas, carry a film and their length in the history, and can be set up in the form."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,13 +98,40 @@ def test_while_nobody_sees_it_nothing_is_decoded(qtbot: QtBot, tmp_path: Path) -
     qtbot.waitUntil(lambda: not background.busy, timeout=PATIENCE)
 
 
-def test_what_is_no_video_stays_as_it_is(qtbot: QtBot, tmp_path: Path) -> None:
-    (tmp_path / "a.mp4").write_bytes(b"no video")
+def other_codec(path: Path) -> None:
+    """Rewrite a video so that it names a codec that no decoder knows."""
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
+
+
+CODEC = "The video a.mp4 uses a codec that Halftone cannot decode. Convert it to H.264, or open it with another player."
+DAMAGED = "The video a.{0} is damaged or incomplete. Copy it again, or open it with another player."
+
+
+@pytest.mark.parametrize(
+    ("ending", "spoil", "said"),
+    [
+        ("mp4", other_codec, CODEC),
+        ("mp4", lambda path: path.write_bytes(b"no video"), DAMAGED.format("mp4")),
+        ("mp4", lambda path: path.write_bytes(path.read_bytes()[:200]), DAMAGED.format("mp4")),
+        ("webp", lambda path: path.write_bytes(path.read_bytes()[:200]), DAMAGED.format("webp")),
+        ("mp4", lambda path: path.unlink(), "The video could not be read: no such file or directory."),
+    ],
+)
+def test_a_video_that_cannot_be_played_says_why(
+    qtbot: QtBot, tmp_path: Path, ending: str, spoil: Callable[[Path], object], said: str
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    film(path)
+    spoil(path)
+    assert read_image(str(path)).isNull()
     parent = QObject()
     background = Background(parent)
     player = Player(background, parent)
-    player.play(tmp_path / "a.mp4")
+    heard: list[str] = []
+    player.failed.connect(heard.append)
+    player.play(path)
     qtbot.waitUntil(lambda: not player.playing, timeout=PATIENCE)
+    assert heard == [said]
     qtbot.waitUntil(lambda: not background.busy, timeout=PATIENCE)
 
 

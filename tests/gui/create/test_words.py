@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage, opened
-from tests.helpers.model_files import ramp, safetensors
+from tests.helpers.model_files import ramp, safetensors, write_folder
 
 from halftone.contract.request import PictureRequest
 from halftone.gui.models.picker import ModelPicker
@@ -84,5 +84,17 @@ def test_one_is_chosen_from_the_library(qtbot: QtBot, folder: Path) -> None:
     assert form.negative.toPlainText() == "easynegative"
     assert part.note.text() == "xl does not fit Pocket (demo)."
     assert part.note.isVisible()
+    form.prompt.setPlainText("a sun")
+    assert part.note.isHidden(), "the form has changed since"
+    part.add_file("negative", str(folder / "xl.safetensors"))
+    (folder / "xl.safetensors").unlink()
+    stage.controller.session.embeddings.look()
+    stage.wait(part.note.isHidden)
+    (folder / "xl.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 1280)}))
+    part.add_file("negative", str(folder / "xl.safetensors"))
+    assert part.note.isVisible()
+    write_folder(folder / "other")
+    stage.controller.session.models.select(str(folder / "other"))
+    stage.wait(part.note.isHidden)
     stage.idle()
     stage.close()

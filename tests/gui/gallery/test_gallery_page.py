@@ -1,5 +1,7 @@
 """The Gallery page in the real window: pictures are found, selected, compared, reused, sent on and moved to the bin."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -13,6 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_create_page import own_bin
+from tests.gui.create.test_videos import other_codec, remembered
 from tests.gui.stage import Stage
 from tests.helpers import samples
 
@@ -20,7 +23,9 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.gallery.history import History
 from halftone.gui.gallery.gallery_page import GalleryPage
+from halftone.session.events import Replaced
 from halftone.session.pictures.gallery import FAVOURITE, Query
+from halftone.session.pictures.picture_list import PictureList
 from halftone.settings.store import Settings
 
 PROMPTS = ("a red lighthouse at dusk", "a blue jug and two pears", "a house on a hill", "a lighthouse in a storm")
@@ -75,6 +80,33 @@ def test_a_picture_is_selected_and_described(qtbot: QtBot, tmp_path: Path) -> No
     assert not page.inspector.missing.isVisible()
     stage.wait(lambda: not page.inspector.preview.empty)
     assert "a lighthouse in a storm, 1 of 4" in page.grid.accessibleDescription()
+    stage.close()
+
+
+class CountedIds(list[int]):
+    """Numbers that count how often all of them are looked at."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_a_click_does_not_look_at_every_picture(qtbot: QtBot, tmp_path: Path) -> None:
+    made(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 4)
+    state = stage.controller.state.gallery
+    rows = replace(state.rows, ids=CountedIds(state.rows.ids))
+    stage.controller.take(Replaced(part=replace(state, rows=rows)))
+    stage.wait(lambda: page.grid.rows is rows)
+    before = CountedIds.walks
+    for place in (0, 2, 1):
+        click(page, place)
+        chosen(stage, page)
+    assert page.grid.rows is rows
+    assert CountedIds.walks == before
     stage.close()
 
 
@@ -224,6 +256,40 @@ def test_a_picture_is_seen_large_and_keys_lead_on(qtbot: QtBot, tmp_path: Path) 
     stage.close()
 
 
+def test_a_video_plays_beside_the_grid_and_large(qtbot: QtBot, tmp_path: Path) -> None:
+    remembered(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 1)
+    frames: list[str] = []
+    page.inspector.player.framed.connect(lambda _image: frames.append("beside"))
+    page.viewer.player.framed.connect(lambda _image: frames.append("large"))
+    click(page, 0)
+    chosen(stage, page)
+    stage.wait(lambda: frames.count("beside") > 2)
+    page.act("large")
+    stage.wait(lambda: frames.count("large") > 2)
+    assert not page.inspector.unplayed.isVisible()
+    assert not page.viewer.unplayed.isVisible()
+    stage.close()
+
+
+def test_a_video_of_an_unknown_codec_says_so_beside_the_grid_and_large(qtbot: QtBot, tmp_path: Path) -> None:
+    made(tmp_path, 1)
+    other_codec(Path(remembered(tmp_path).path))
+    stage = Stage(qtbot)
+    page = gallery(stage, 2)
+    click(page, 0)
+    assert chosen(stage, page) == ["00001-7"]
+    stage.wait(page.inspector.unplayed.isVisible)
+    assert page.inspector.unplayed.text().startswith("The video 00001-7.mp4 uses a codec that Halftone cannot decode.")
+    page.act("large")
+    stage.wait(page.viewer.unplayed.isVisible)
+    page.viewer.stepped.emit(1)
+    assert chosen(stage, page) == ["0"]
+    stage.wait(lambda: not page.inspector.unplayed.isVisible() and not page.viewer.unplayed.isVisible())
+    stage.close()
+
+
 def test_two_pictures_are_compared_with_a_wipe(qtbot: QtBot, tmp_path: Path) -> None:
     made(tmp_path)
     stage = Stage(qtbot)
@@ -273,6 +339,14 @@ def test_deleted_pictures_come_back(qtbot: QtBot, tmp_path: Path, monkeypatch: p
     stage.wait(lambda: len(page.grid.rows) == 2)
     assert not paths[3].exists()
     assert notice.facts[0] == "2 pictures"
+    reads: list[object] = []
+    read = PictureList.read
+
+    def counted(pictures: PictureList, then: Callable[[], object] = lambda: None) -> None:
+        reads.append(then)
+        read(pictures, then)
+
+    monkeypatch.setattr(PictureList, "read", counted)
     stage.workspace.act(notice, "undo")
     stage.wait(lambda: len(page.grid.rows) == 4)
     assert paths[3].exists()
@@ -280,6 +354,7 @@ def test_deleted_pictures_come_back(qtbot: QtBot, tmp_path: Path, monkeypatch: p
     assert set(chosen(stage, page)) == {"3", "2"}
     assert len(page.grid.selection()) == 2
     stage.idle()
+    assert len(reads) == 1, "once for all that came back"
     stage.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QPushButton
+from PySide6.QtWidgets import QCheckBox, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui import lists
 from tests.gui.stage import Stage
@@ -19,6 +19,7 @@ from tests.helpers import samples
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.model_files import ramp, safetensors, write_folder
 
+from halftone.contract.errors import sentence
 from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.gui.controller import PageName
@@ -29,6 +30,7 @@ from halftone.gui.models.model_words import problem_words
 from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.models.picker import ModelPicker, pick
 from halftone.gui.models.side_panel import lines_of
+from halftone.gui.text import notice_message
 from halftone.library import records
 from halftone.library.index.descriptions import Description
 from halftone.library.index.facts import Mark
@@ -219,6 +221,22 @@ def test_checks_of_all_wait_in_the_queue(stage: Stage, tmp_path: Path) -> None:
     assert page.check_all.isHidden()
 
 
+def test_models_that_cannot_be_checked_are_named_with_the_reason(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    stage.controller.session.queue.pause(True)
+    (tmp_path / "cut.safetensors").write_bytes(b"\xff" * 40)
+    whole = next(row.entry.path for row in page.rows.listing.rows if row.entry.name == "whole")
+    page.check([str(tmp_path / "cut.safetensors"), whole, str(tmp_path / "gone")])
+    stage.wait(lambda: stage.workspace.toasts.shown is not None)
+    assert [job.model for job in stage.controller.state.jobs if job.kind == "Examine"] == [whole]
+    bar = stage.workspace.toasts.shown
+    assert bar is not None
+    assert bar.message.title == "2 models were not checked."
+    cut, gone = (sentence(error) for _, error in stage.controller.state.notices[-1].refused)
+    assert bar.message.text == f"cut: {cut} gone: {gone}"
+    assert bar.message.lasting
+
+
 def test_delete_moves_to_the_bin_and_undo_brings_it_back(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -231,11 +249,58 @@ def test_delete_moves_to_the_bin_and_undo_brings_it_back(stage: Stage, tmp_path:
     stage.idle()
     assert not (root / "style.safetensors").exists(), stage.controller.state.notices
     notice = stage.controller.state.notices[-1]
-    assert notice.kind == "deleted"
+    assert notice.kind == "models-deleted"
     if len(notice.facts) > 2:  # the bin tells its place there
         stage.workspace.act(notice, "undo")
-        assert (root / "style.safetensors").exists()
-        assert (root / "style.json").exists()
+        stage.wait(lambda: all((root / f"style.{end}").exists() for end in ("safetensors", "json", "preview.png")))
+        assert stage.controller.state.gallery.total == 0, "a model's preview is no picture of the gallery"
+
+
+def test_delete_counts_the_models_that_moved_and_names_the_others(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    root = library(tmp_path / "models")
+    for name in ("a", "b"):
+        write_sparse(root / f"{name}.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    assert sorted(chosen(stage, page, "LoRA")) == ["a", "b", "style"]
+    (root / "a.safetensors").unlink()
+    page.grid.selectAll()
+    page.delete()
+    (question,) = page.findChildren(QMessageBox)
+    question.buttons()[0].click()
+    stage.wait(lambda: any(one.kind == "not-deleted" for one in stage.controller.state.notices))
+    stage.idle()
+    moved, left = (notice_message(notice) for notice in stage.controller.state.notices[-2:])
+    assert moved.title == "Moved to the bin: 2 models."
+    assert (left.title, left.text) == ("Not moved to the bin: a.safetensors.", "The file no longer exists.")
+    assert not (root / "b.safetensors").exists()
+    assert not (root / "style.json").exists()
+    stage.wait(lambda: not page.cards.items)
+
+
+def test_undo_says_what_did_not_come_back(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    root = library(tmp_path / "models")
+    page = opened(stage, scanned(root))
+    chosen(stage, page, "LoRA")
+    page.grid.setCurrentIndex(page.cards.index(0))
+    page.delete()
+    stage.wait(lambda: bool(stage.controller.state.notices))
+    notice = stage.controller.state.notices[-1]
+    places = dict(zip(notice.facts[1::2], notice.facts[2::2], strict=True))
+    Path(places[str(root / "style.safetensors")]).unlink()
+    (root / "style.json").write_text("new")
+    stage.workspace.act(notice, "undo")
+    stage.wait(lambda: any(one.kind == "not-restored" for one in stage.controller.state.notices))
+    said = notice_message(stage.controller.state.notices[-1])
+    assert said.title == "Not restored: style.safetensors, style.json."
+    assert said.text == ("style.safetensors: It is no longer in the bin. style.json: A file with this name exists already.")
+    assert (root / "style.preview.png").exists()
+    assert (root / "style.json").read_text() == "new"
 
 
 def test_the_demo_model_is_never_deleted(stage: Stage) -> None:
@@ -388,6 +453,40 @@ def test_watched_folders_stay_listed_in_another_language(stage: Stage, tmp_path:
     stage.wait(lambda: folder_names(again) == ["models"])
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_search_order_and_selection_stay_in_another_language(stage: Stage, tmp_path: Path, table: bool) -> None:
+    root = library(tmp_path / "models")
+    for name in ("style a", "style b"):
+        write_sparse(root / f"{name}.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    chosen(stage, page, "LoRA")
+    (page.as_table if table else page.as_cards).click()
+    page.table.sorted.emit("name")
+    page.table.sorted.emit("name")
+    page.search.setText("style")
+    stage.wait(lambda: page.rows.query.words == "style" and page.rows.ready)
+    assert [row.entry.name for row in page.rows.listing.rows] == ["style b", "style a", "style"]
+    (page.table if table else page.grid).setCurrentIndex((page.table.rows if table else page.cards).index(1, 0))
+    (page.table if table else page.grid).chosen.emit(page.rows.listing.rows[1])
+    query = page.rows.query
+    for place in ("models", "create"):
+        stage.controller.go(place)
+        before = stage.workspace.page("models")
+        language = "zh_CN" if place == "models" else "en"
+        stage.controller.session.settings.update(msgspec.structs.replace(stage.controller.settings, language=language))
+        stage.wait(lambda before=before: stage.workspace.page("models") is not before)
+        stage.controller.go("models")
+        again = cast("ModelsPage", stage.workspace.page("models"))
+        stage.wait(lambda again=again: again.rows.ready and bool(again.rows.listing.rows))
+        assert again.search.text() == "style"
+        assert again.rows.query == query
+        assert again.sort.currentData() == "name"
+        assert again.as_table.isChecked() == table
+        assert again.shown is not None
+        assert again.shown.entry.name == "style a"
+        assert [row.entry.name for row in again.selected_rows()] == ["style a"]
+
+
 def test_the_folder_of_halftones_own_models_is_not_listed(stage: Stage) -> None:
     own = write_folder(Path(own_models(), "pocket-fragile"))
     page = opened(stage, scanned(Path(own_models())))
@@ -399,13 +498,13 @@ def test_the_folder_of_halftones_own_models_is_not_listed(stage: Stage) -> None:
     assert not any("from the list" in action.text() for action in page.menu_of(row).actions())
 
 
-def test_a_search_offers_hits_of_other_kinds(stage: Stage, tmp_path: Path) -> None:
+def test_a_search_offers_matches_of_other_kinds(stage: Stage, tmp_path: Path) -> None:
     page = opened(stage, scanned(library(tmp_path / "models")))
     QTest.keyClicks(page.search, "cut paper")
     stage.wait(page.notes.hits.isVisible)
     assert not page.cards.items
     (offer,) = page.notes.hits.findChildren(QPushButton)
-    assert offer.text() == "1 hit in LoRA"
+    assert offer.text() == "1 match in LoRA"
     offer.click()
     stage.wait(lambda: [row.entry.name for row in page.cards.items] == ["style"])
     assert page.search.text() == "cut paper"

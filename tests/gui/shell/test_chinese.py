@@ -237,7 +237,7 @@ NOTICE_FACTS: dict[NoticeKind, tuple[str, ...]] = {
 def test_every_notice_is_said_in_chinese(kind: NoticeKind) -> None:
     error = ErrorFacts(code="disk-full", facts={"need": "2 GB", "free": "1 GB", "folder": "/x"})
     facts = NOTICE_FACTS.get(kind, ("△", "△", "△"))
-    message = text.notice_message(Notice(number=1, kind=kind, facts=facts, error=error))
+    message = text.notice_message(Notice(number=1, kind=kind, facts=facts, error=error, refused=(("△", error),)))
     said = [message.title, message.text, message.strong, *(act.label for act in message.actions)]
     assert english(" ".join(said)) == []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QAccessible, QKeySequence
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QAccessible, QKeyEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QButtonGroup, QComboBox, QWidget
 from pytestqt.qtbot import QtBot
@@ -19,6 +19,7 @@ from tests.gui.stage import Stage
 from tests.helpers import scripted
 
 from halftone.gui.create.form.form_parts import FoldedRow
+from halftone.gui.kit.actions import ActionName, pressed
 from halftone.gui.kit.meters import has_own_ring
 from halftone.gui.kit.switches import Switch
 from halftone.gui.settings.settings_page import SECTIONS, SettingsPage
@@ -65,7 +66,7 @@ def regions(stage: Stage) -> list[QWidget]:
         return [workspace.top, page, workspace.status]
     create = workspace.create_page
     centre = create.centre
-    above = [centre.toolbar, centre.banner, centre.canvas, centre.empty]
+    above = [centre.toolbar, centre.canvas, centre.empty, centre.banner]
     below = [centre.next_steps, centre.sheet, centre.receipt, centre.transport]
     return [workspace.top, create.form, *above, *below, create.right, workspace.status]
 
@@ -215,6 +216,31 @@ def test_tab_keeps_the_usual_keys_of_every_action() -> None:
         for key in keys:
             written = QKeySequence(key).toString(QKeySequence.SequenceFormat.PortableText)
             assert written.replace("Return", "Enter") == key, name
+
+
+NO, SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+CTRL, ALT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
+
+
+@pytest.mark.parametrize(
+    ("key", "modifiers", "text", "name"),
+    [
+        (Qt.Key.Key_BracketLeft, NO, "[", "brush-smaller"),
+        (Qt.Key.Key_BracketLeft, Qt.KeyboardModifier.GroupSwitchModifier, "[", "brush-smaller"),
+        (Qt.Key.Key_8, CTRL | ALT, "[", "brush-smaller"),
+        (Qt.Key.Key_BracketRight, SHIFT, "]", "brush-larger"),
+        (Qt.Key.Key_Agrave, SHIFT, "0", "fit"),
+        (Qt.Key.Key_BracketLeft, CTRL, "[", None),
+        (Qt.Key.Key_BracketLeft, ALT, "[", None),
+        (Qt.Key.Key_E, SHIFT, "E", None),
+        (Qt.Key.Key_Shift, SHIFT, "", None),
+    ],
+)
+def test_a_sign_is_typed_as_the_layout_has_it(
+    key: Qt.Key, modifiers: Qt.KeyboardModifier, text: str, name: ActionName | None
+) -> None:
+    event = QKeyEvent(QEvent.Type.KeyPress, key, modifiers, text)
+    assert pressed(event, "brush-smaller", "brush-larger", "eraser", "fit") == name
 
 
 def test_enter_presses_the_button_that_has_the_focus(stage: Stage) -> None:

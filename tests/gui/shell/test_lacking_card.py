@@ -112,7 +112,7 @@ def test_a_file_of_the_user_s_own_is_copied(qtbot: QtBot, tmp_path: Path, hub: H
     stage.controller.session.small_files.take(str(mine))
     stage.wait(lambda: stage.controller.state.lacking.error is not None)
     assert card(stage).message.title == (
-        f"{mine} cannot be used as tokenizer.json: it is cut off, or no tokenizer. "
+        f"{mine} cannot be used as tokenizer.json: it is cut off, or is not a tokenizer. "
         "Choose the tokenizer.json of google-t5/t5-base, or download it."
     )
     mine.write_bytes(WHOLE)

@@ -7,11 +7,14 @@ import threading
 from typing import Any
 
 import msgspec
+import pytest
+from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import PATIENCE, Stage
 
 from halftone.gui.shell.local_interface import LocalInterface
 from halftone.gui.text import notice_message
+from halftone.serve import server
 from halftone.serve.server import token
 from halftone.session.state import Notice
 
@@ -37,11 +40,12 @@ def test_it_is_off_until_its_setting_is_on_and_uses_the_windows_queue(qtbot: QtB
         assert local.server is None
         with qtbot.waitSignal(controller.noticed) as told:
             controller.session.settings.update(msgspec.structs.replace(controller.settings, serve=True))
-        server = local.server
-        assert server is not None
+        stage.wait(lambda: local.server is not None)
+        started = local.server
+        assert started is not None
         assert told.args is not None
         assert told.args[0].kind in ("serving", "not-serving")
-        port = int(server.address.rpartition(":")[2])
+        port = int(started.address.rpartition(":")[2])
         answers: list[tuple[int, Any]] = []
         client = threading.Thread(target=lambda: answers.append(ask(port, "txt2img", {"prompt": "a red sun", "steps": 4})))
         client.start()
@@ -57,6 +61,40 @@ def test_it_is_off_until_its_setting_is_on_and_uses_the_windows_queue(qtbot: QtB
         stage.close()
 
 
+def test_its_token_is_read_off_the_windows_thread_and_copied_from_memory(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, go, threads = Stage(qtbot), threading.Event(), set[threading.Thread]()
+
+    def read() -> str:
+        threads.add(threading.current_thread())
+        assert go.wait(PATIENCE / 1000)
+        return token()
+
+    monkeypatch.setattr(server, "token", read)
+    try:
+        controller = stage.controller
+        local = stage.workspace._local = LocalInterface(controller, port=0)
+
+        def turn(on: bool) -> None:
+            controller.session.settings.update(msgspec.structs.replace(controller.settings, serve=on))
+
+        turn(True)
+        turn(False)
+        go.set()
+        stage.idle()
+        assert local.server is None, "it was turned off meanwhile"
+        turn(True)
+        stage.wait(lambda: local.server is not None)
+        assert threading.main_thread() not in threads
+        monkeypatch.setattr(server, "token", lambda: "another")
+        stage.workspace.act(Notice(number=1, kind="serving"), "copy-token")
+        assert QGuiApplication.clipboard().text() == token()
+        turn(False)
+        stage.idle()
+    finally:
+        go.set()
+        stage.close()
+
+
 def test_a_port_in_use_is_tried_again_only_when_the_setting_is_turned_on_again(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     try:
@@ -66,6 +104,7 @@ def test_a_port_in_use_is_tried_again_only_when_the_setting_is_turned_on_again(q
             """The messages on the port after a change of settings."""
             before = len(controller.state.notices)
             controller.session.settings.update(msgspec.structs.replace(controller.settings, **changes))
+            stage.idle()
             return [notice for notice in controller.state.notices[before:] if str(port) in notice.facts]
 
         with socket.create_server(("127.0.0.1", 0)) as taken:

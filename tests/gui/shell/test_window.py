@@ -3,25 +3,30 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QMessageBox, QPushButton
+from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples, scripted
 
 from halftone.client.command import worker_environment
-from halftone.contract.messages import Generate
+from halftone.contract.messages import Generate, Ready
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
 from halftone.gui.device.device_page import DevicePage
+from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.gui.kit.actions import choose_keys
+from halftone.gui.kit.message_bars import MessageBar
+from halftone.gui.models.models_page import ModelsPage
 from halftone.gui.settings.program_section import ProgramSection
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.shell.help_window import shortcuts
+from halftone.gui.shell.message_list import MessagesWindow
 from halftone.gui.shell.topbar import chip_part, memory_text, short_name
 from halftone.session.events import Noted
 from halftone.settings import store
@@ -140,7 +145,7 @@ def test_new_keys_act_at_once_and_stand_in_tooltips_and_in_the_list(qtbot: QtBot
     controller, workspace = stage.controller, stage.workspace
     try:
         before = workspace.top
-        chosen = {"page-health": "F3", "guide": "", "page-settings": "Ctrl+7"}
+        chosen = {"page-health": "F3", "guide": "", "page-settings": "Ctrl+7", "search": "Ctrl+J", "eraser": "", "brush": "F4"}
         controller.session.settings.update(msgspec.structs.replace(controller.settings, shortcuts=chosen))
         stage.wait(lambda: workspace.top is not before)
         assert workspace.top.tabs["health"].toolTip().endswith("(F3)")
@@ -155,8 +160,17 @@ def test_new_keys_act_at_once_and_stand_in_tooltips_and_in_the_list(qtbot: QtBot
         page = workspace.page("settings")
         assert isinstance(page, SettingsPage)
         assert stage.shows("settings")
-        qtbot.keyClick(stage.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        qtbot.keyClick(stage.window, Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
         assert page.search.hasFocus()
+        searches = page.search, cast("ModelsPage", workspace.page("models")).search
+        filters = cast("GalleryPage", workspace.page("gallery")).filters
+        assert all(search.toolTip().endswith("(Ctrl+J)") for search in (*searches, filters.search))
+        assert "Ctrl+J" in [one.text() for one in filters.search.findChildren(QLabel)]
+        editor = workspace.create_page.centre.editor
+        editor.make()
+        assert editor.tool.button("paint").toolTip().endswith("(F4)")
+        assert editor.tool.button("erase").toolTip() == "Erase from the mask (right button)"
+        assert editor.brush.toolTip() == "Brush size ([, ] or Ctrl+wheel)"
         stage.idle()
     finally:
         choose_keys({})
@@ -242,6 +256,33 @@ def test_a_full_disk_offers_another_folder(qtbot: QtBot) -> None:
     assert bar is not None
     assert bar.message.spoken == "Not enough disk space. 3 MB needed, 0 MB free in /full."
     assert bar.message.actions[0].key == "choose-folder"
+    stage.close()
+
+
+def listed(stage: Stage) -> list[str]:
+    """The titles in the list of messages, newest first."""
+    window = stage.window.findChild(MessagesWindow)
+    assert window is not None
+    return [bar.message.title for bar in window.findChildren(MessageBar) if bar.isVisible()]
+
+
+def test_that_the_engine_is_slow_is_withdrawn_once_it_is_ready(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    toasts, ready = stage.workspace.toasts, Ready(version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,))
+    stage.controller.take(Noted(kind="copied"))
+    stage.workspace.show_messages()
+    stage.workspace.focus_message()
+    stage.controller.take(Noted(kind="worker-late"))
+    stage.wait(lambda: listed(stage) == ["The engine is slow to start.", "Copied."])
+    stage.controller.take(ready)
+    stage.wait(lambda: listed(stage) == ["Copied."])
+    assert toasts.shown is not None
+    toasts.shown.closed.emit()
+    assert toasts.shown is None, "it waited to be shown, and is not true any more"
+    stage.controller.take(Noted(kind="worker-late"))
+    assert toasts.shown is not None
+    stage.controller.take(ready)
+    assert toasts.shown is None
     stage.close()
 
 

@@ -92,6 +92,27 @@ def test_only_what_changed_is_read_again(folder: Path, tmp_path: Path) -> None:
         assert listed(catalogue, Query(words="plain")) == set()
 
 
+def test_a_picture_that_was_just_written_is_read_again_later(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in folder.rglob("*.png"):
+        os.utime(path, ns=(5, 5))
+    fresh = folder / "comfy" / "b.png"
+    os.utime(fresh)
+    looked: list[str] = []
+    stat = os.stat
+
+    def counted(path: str | int, *args: object, **options: object) -> os.stat_result:
+        looked.append(str(path))
+        return stat(path)
+
+    monkeypatch.setattr(os, "stat", counted)
+    with Catalogue(tmp_path / "g.sqlite") as catalogue:
+        found = list_watched(catalogue, [str(folder)], lambda: True)
+    assert found.growing == (str(fresh),)
+    assert [path for path in looked if path.endswith(".png")] == [], "what the folder's listing told is enough"
+
+
 def test_a_folder_that_is_away_keeps_its_pictures(folder: Path, tmp_path: Path) -> None:
     with Catalogue(tmp_path / "g.sqlite") as catalogue:
         list_watched(catalogue, [str(folder)], lambda: False)

@@ -87,9 +87,9 @@ def test_a_model_that_lacks_one_names_the_whole_command_in_a_terminal(
     ("data", "said"),
     [
         (None, "no such file or directory"),
-        (b"", "it is cut off, or no tokenizer"),
-        (WHOLE[:30], "it is cut off, or no tokenizer"),
-        (WHOLE.replace(b"unk_id", b"id"), "it is cut off, or no tokenizer"),
+        (b"", "it is cut off, or is not a tokenizer"),
+        (WHOLE[:30], "it is cut off, or is not a tokenizer"),
+        (WHOLE.replace(b"unk_id", b"id"), "it is cut off, or is not a tokenizer"),
         (WHOLE.replace(b"Unigram", b"BPE"), "it is the tokenizer of another model"),
         (unigram(pieces=30_000), "it is the tokenizer of another model"),
         (unigram(pieces=250_000), "it is the tokenizer of another model"),
@@ -174,7 +174,7 @@ def test_a_file_that_is_said_to_be_far_larger_is_not_waited_for(hub: Hub) -> Non
     """No meter of the window counts so far."""
     hub.length = 99_000_000_000
     told: list[tuple[int, int]] = []
-    with pytest.raises(HalftoneError, match="is cut off, or no tokenizer"):
+    with pytest.raises(HalftoneError, match="is cut off, or is not a tokenizer"):
         fetch(T5, lambda done, whole: told.append((done, whole)))
     assert (told, T5.place.exists()) == ([], False)
 

@@ -8,7 +8,18 @@ import pytest
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.serve.dialect import Asked, AskedFromPicture, decoded, ignored, mask_in, parameters_of, picture_bytes, start_of
+from halftone.serve.dialect import (
+    Asked,
+    AskedFromPicture,
+    Chosen,
+    decoded,
+    ignored,
+    mask_in,
+    parameters_of,
+    picture_bytes,
+    settled,
+    start_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +54,29 @@ from halftone.serve.dialect import Asked, AskedFromPicture, decoded, ignored, ma
     ],
 )
 def test_a_request_reads_as_the_text_of_a_picture(sent: dict[str, object], fields: dict[str, str]) -> None:
-    assert parameters_of(msgspec.convert(sent, Asked)).fields == fields
+    assert parameters_of(settled(msgspec.convert(sent, Asked), Chosen())).fields == fields
+
+
+@pytest.mark.parametrize(
+    ("sent", "clip_skip", "model"),
+    [
+        ({}, 3, "stored"),
+        ({"clip_skip": 2}, 2, "stored"),
+        ({"override_settings": {"CLIP_stop_at_last_layers": "1"}}, 1, "stored"),
+        ({"clip_skip": 2, "override_settings": {"CLIP_stop_at_last_layers": 1}}, 1, "stored"),
+        ({"override_settings": {"CLIP_stop_at_last_layers": None, "sd_model_checkpoint": None}}, 3, "stored"),
+        ({"override_settings": {"sd_model_checkpoint": "own"}}, 3, "own"),
+    ],
+)
+def test_a_request_wins_over_stored_settings(sent: dict[str, object], clip_skip: int, model: str) -> None:
+    asked = settled(msgspec.convert(sent, Asked), Chosen(sd_model_checkpoint="stored", CLIP_stop_at_last_layers=3))
+    assert parameters_of(asked).fields == {"Clip skip": str(clip_skip), "Model": model}
+
+
+@pytest.mark.parametrize("settings", [{"CLIP_stop_at_last_layers": "many"}, {"sd_model_checkpoint": ["a"]}, {"sd_vae": {}}])
+def test_a_setting_of_another_type_is_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        settled(Asked(override_settings=settings), Chosen())
 
 
 @pytest.mark.parametrize(
@@ -153,6 +186,6 @@ def test_a_mask_is_read_by_its_transparency_where_it_has_any(mode: str, colour: 
 
 def test_pictures_come_in_base64_with_or_without_their_kind() -> None:
     plain = base64.b64encode(b"picture").decode()
-    assert picture_bytes(plain) == picture_bytes(f"data:image/png;base64,{plain}") == b"picture"
-    with pytest.raises(HalftoneError):
-        picture_bytes("no base64!")
+    assert picture_bytes(plain, "mask") == picture_bytes(f"data:image/png;base64,{plain}", "mask") == b"picture"
+    with pytest.raises(HalftoneError, match="mask is not a readable picture"):
+        picture_bytes("no base64!", "mask")

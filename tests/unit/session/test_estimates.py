@@ -1,18 +1,25 @@
 """Whether the next picture fits the memory, and what is asked about it."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from tests.helpers import samples
 from tests.helpers.sessions import Desk
 
-from halftone.contract.facts import MemoryFacts
+from halftone.contract.facts import MemoryFacts, ModelFacts
 from halftone.contract.messages import MemoryChanged
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Numerics, PictureRequest
+from halftone.contract.vocabulary import DType
 from halftone.health.forecasts.memory_forecast import Fit, Way
 from halftone.health.forecasts.picture_memory import Forecast
 from halftone.library.families.networks import known_networks
 from halftone.library.models import POCKET, describe
+from halftone.session.events import Replaced
+from halftone.session.pictures import estimates
 from halftone.session.pictures.draft import EMPTY
+from halftone.session.pictures.grid import axis_of, parsed, planned, variables
+from halftone.session.pictures.history import with_times
 from halftone.session.pictures.memory_estimate import Shortage, memory_estimate, shortage
 from halftone.session.pictures.picture_time import Shape, next_shape
 
@@ -67,9 +74,9 @@ def test_networks_are_read_for_the_selected_model_and_what_is_used_with_it() -> 
 
 def test_the_user_is_asked_about_a_size_once() -> None:
     desk = Desk()
-    estimates = desk.session.estimates
-    estimates.accept(SHAPE, "float32")
-    estimates.accept(SHAPE._replace(width=64), "float16")
+    made = desk.session.estimates
+    made.accept(SHAPE, "float32")
+    made.accept(SHAPE._replace(width=64), "float16")
     desk.session.drafting.edit(vae="/other.safetensors")
     assert desk.session.state.networks.accepted == {(SHAPE, "float32"), (SHAPE._replace(width=64), "float16")}
 
@@ -77,3 +84,48 @@ def test_the_user_is_asked_about_a_size_once() -> None:
 @pytest.mark.parametrize(("hires_on", "shape"), [(False, Shape(128, 96, 20)), (True, Shape(256, 192, 20, 128 * 96 * 20))])
 def test_the_shape_of_the_next_picture_is_that_of_its_last_pass(hires_on: bool, shape: Shape) -> None:
     assert next_shape(replace(EMPTY, hires_on=hires_on), None, (128, 96)) == shape
+
+
+def grid(*axes: tuple[str, str]) -> tuple[PictureRequest, ...]:
+    """The requests of a grid of pictures that are too large."""
+    base = PictureRequest(prompt="a sun", model=POCKET, width=2048, height=1024, seed=1)
+    known = {one.name: one for one in variables(base)}
+    return planned(base, [axis_of(known[name], parsed(values, known[name])) for name, values in axes]).requests
+
+
+@pytest.mark.parametrize(
+    ("axes", "count"),
+    [
+        ((("guidance", "4-8"), ("steps", "10-20"), ("seed", "1-5")), 1),
+        ((("guidance", "1, 4, 8"), ("seed", "1-5")), 2),
+        ((("width", "1024, 2048"), ("sampler", "Euler, DPM++ 2M")), 2),
+    ],
+)
+def test_the_memory_of_a_grid_is_computed_once_for_pictures_that_need_the_same(
+    monkeypatch: pytest.MonkeyPatch, axes: tuple[tuple[str, str], ...], count: int
+) -> None:
+    desk = Desk()
+    desk.link.say(MemoryChanged(memory=MemoryFacts(total=10**8, own=0, others=0)))
+    requests, computed = grid(*axes), list[PictureRequest]()
+
+    def noted(picture: tuple[PictureRequest, ModelFacts, DType], *rest: Any) -> Forecast | None:
+        computed.append(picture[0])
+        return memory_estimate(picture, *rest)
+
+    alone = [desk.session.estimates.shortage((request,)) for request in requests]
+    monkeypatch.setattr(estimates, "memory_estimate", noted)
+    assert desk.session.estimates.shortage(requests) == max(filter(None, alone), key=lambda one: one[0].needed)
+    assert len(computed) == count
+
+
+def test_the_time_of_a_grid_is_that_of_all_its_pictures() -> None:
+    desk = Desk()
+    facts = samples.picture_facts("/a.png")
+    dtype = desk.session.estimates.dtype()
+    request = PictureRequest(prompt="a sun", model=POCKET, numerics=Numerics(precision=dtype))
+    history = with_times(desk.session.state.history, (facts, request))
+    desk.session.store.take(Replaced(part=history))
+    requests = grid(("steps", "10, 20, 40"), ("seed", "1-3"))
+    alone = [desk.session.estimates.seconds((request,)) for request in requests]
+    assert None not in alone
+    assert desk.session.estimates.seconds(requests) == pytest.approx(sum(filter(None, alone)))

@@ -81,7 +81,7 @@ def test_a_picture_in_the_bin_can_come_back_after_another_was_made(reader: Reade
     one, two = picture(tmp_path, "1.png"), picture(tmp_path, "2.png")
     reader.add(one, two)
     in_bin = Path(one.path).rename(tmp_path / "bin")
-    reader.pictures.remove(one.path)
+    reader.pictures.remove(frozenset({one.path}))
     with History() as elsewhere:
         elsewhere.add(picture(tmp_path, "3.png"), REQUEST, b"")
     reader.pictures.read_new()
@@ -187,5 +187,5 @@ def test_an_unsaved_picture_that_is_looked_at_is_found_again(reader: Reader) -> 
 def test_the_newest_picture_of_a_model_is_none_in_the_bin(reader: Reader, tmp_path: Path) -> None:
     one, two = picture(tmp_path, "1.png"), picture(tmp_path, "2.png")
     reader.add(one, two)
-    reader.pictures.remove(two.path)
+    reader.pictures.remove(frozenset({two.path}))
     assert reader.history.newest_by == {"pocket": one.path}

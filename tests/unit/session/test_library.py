@@ -1,6 +1,6 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,22 @@ def test_a_folder_that_is_away_is_shown_so(shelf: Shelf, tmp_path: Path) -> None
     shelf.scan()
     assert shelf.state.watched[0].offline
     assert len(shelf.state.entries) == 1
+
+
+@pytest.mark.logs("could not be scanned")
+def test_a_scan_leaves_the_watch_alone_and_answers_those_that_waited_for_it(shelf: Shelf) -> None:
+    heard: list[tuple[str, bool]] = []
+    scans = lambda: [number for number, one in enumerate(shelf.commands.started) if one[:2] == ("index", "--")]  # noqa: E731
+    shelf.library.scan(lambda whole: heard.append(("first", whole)))
+    shelf.library.scan(lambda whole: heard.append(("later", whole)))
+    (first,) = scans()
+    assert shelf.commands.started[first][2:] == tuple(one.root for one in shelf.state.watched)
+    shelf.commands.ended[first](Finished(0, b"", b""))
+    assert heard == [("first", True)]
+    shelf.commands.ended[scans()[1]](Finished(1, b"", b"no space left"))
+    assert heard == [("first", True), ("later", False)]
+    assert (len(shelf.watching()), shelf.commands.killed) == (1, [])
+    shelf.desk.settle()
 
 
 @pytest.mark.logs("no longer watched")
@@ -305,21 +321,22 @@ def test_files_go_to_the_bin_with_what_describes_them_alone(shelf: Shelf) -> Non
     for name in ("two.safetensors", "two.gguf"):
         write_sparse(shelf.root / name, LORA)
     shelf.scan()
-    binned: list[str] = []
+    binned: list[list[str]] = []
     answers: list[int] = []
 
-    def to_bin(paths: Sequence[str]) -> int:
-        for path in paths:
-            binned.append(Path(path).name)
-            Path(path).unlink()
-        return len(paths)
+    def to_bin(models: Iterable[Sequence[str]]) -> int:
+        for paths in models:
+            binned.append([Path(path).name for path in paths])
+            for path in paths:
+                Path(path).unlink()
+        return len(binned)
 
     for _ in range(2):  # an impatient user presses the key twice
         shelf.library.delete([str(shelf.file), str(shelf.root / "two.safetensors")], to_bin, answers.append)
     assert binned == [], "the window does not wait for the bin"
     shelf.desk.settle()
-    assert binned == ["style.safetensors", "style.json", "style.preview.png", "two.safetensors"]
-    assert answers == [4]
+    assert binned == [["style.safetensors", "style.json", "style.preview.png"], ["two.safetensors"]]
+    assert answers == [2]
     assert [Path(entry.path).name for entry in shelf.state.entries] == ["two.gguf"]
 
 

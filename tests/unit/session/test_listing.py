@@ -102,6 +102,21 @@ def test_every_place_and_state_is_counted_whatever_is_filtered() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "elsewhere"),
+    [
+        (Query(place="Checkpoints", words="sdxl"), {"LoRA": 2}),
+        (Query(place="LoRA", words="sdxl"), {"Checkpoints": 2}),
+        (Query(place="favourites", words="paper"), {}),
+        (Query(place="favourites", words="sdxl"), {"Checkpoints": 2, "LoRA": 2}),
+        (Query(place="Checkpoints", health="healthy", words="sdxl"), {"LoRA": 2}),
+        (Query(place="Checkpoints"), {}),
+    ],
+)
+def test_other_kinds_count_all_their_matches_where_some_are_not_here(query: Query, elsewhere: dict[str, int]) -> None:
+    assert dict(look(ROWS, query).elsewhere) == elsewhere
+
+
+@pytest.mark.parametrize(
     ("entry", "state"),
     [(ALPHA, "overflows"), (BETA, "healthy"), (GAMMA, "unchecked"), (STYLE, None), (PICKLE, None), (BROKEN, None)],
 )

@@ -11,6 +11,7 @@ from tests.helpers.sessions import HandClock, HeldExecutor
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.index.known import listed_models
+from halftone.library.index.walk import is_inside
 from halftone.library.models import POCKET
 from halftone.session.events import Replaced
 from halftone.session.models import known_files, model_list
@@ -173,4 +174,29 @@ def test_an_older_answer_about_loras_does_not_replace_a_newer_one(tmp_path: Path
     (newer,) = executor.work()
     newer()
     older()
+    executor.settle()
+    assert store.state.loras.paths == {}
+
+
+def test_loras_are_compared_with_their_folders_off_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "style.safetensors").write_bytes(safetensors({"lora_unet_a.lora_down.weight": ramp(2)}))
+    settings = Settings(lora_folders=(str(tmp_path),))
+    store, executor = Store(AppState(settings=settings)), HeldExecutor()
+    loras = known_files.LoraList(store, executor)
+    compared: list[str] = []
+
+    def counted(path: str, folder: str) -> bool:
+        compared.append(path)
+        return is_inside(path, folder)
+
+    monkeypatch.setattr(known_files, "is_inside", counted)
+    loras.look()
+    (found,) = executor.work()
+    found()
+    assert compared == []
+    (shown,) = executor.work()
+    store.take(Replaced(part=msgspec.structs.replace(settings, lora_folders=())))
+    shown()
+    assert store.state.loras.paths == {}, "they were compared with other folders than those set now"
+    executor.settle()
     assert store.state.loras.paths == {}

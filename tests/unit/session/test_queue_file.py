@@ -12,7 +12,7 @@ from halftone.contract.messages import Examine, Generate, Upscale
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.session.pictures.grid import Cell, Grid, Variable, axis_of, parsed, planned
 from halftone.session.pictures.queue_file import kept_queue, left_of, rest, restored_queue
-from halftone.session.state import AppState, Job, LeftQueue, Sheet, renewed
+from halftone.session.state import AppState, Endless, Job, LeftQueue, Sheet, renewed
 
 REQUEST = PictureRequest(prompt="a red sun", seed=100, batch=4)
 
@@ -86,7 +86,12 @@ def test_the_file_keeps_all_that_can_go_on() -> None:
     grid = small_grid()
     sheet = Sheet(key="s", title="t", grid=grid.with_cell(Cell(facts(0, 5))))
     jobs = (job(started=1.0), job("b", stopping="cancel", started=None), check, job("g", grid.requests[0], grid=grid))
-    state = AppState(jobs=jobs, endless=replace(REQUEST, seed=None), sheets=(sheet,), left=LeftQueue(jobs=(job("l"),)))
+    state = AppState(
+        jobs=jobs,
+        endless=Endless(request=replace(REQUEST, seed=None), upscaler="/up/4x.pth"),
+        sheets=(sheet,),
+        left=LeftQueue(jobs=(job("l"),)),
+    )
     left, sheets = restored_queue(kept_queue(state), {"a": facts(0, 100)}.get)
     assert [one.id for one in left.jobs] == ["l", "a-1", "g"]
     assert left.endless == state.endless
@@ -112,7 +117,9 @@ def test_renewing_keeps_the_entry() -> None:
 
 
 def test_the_upscale_model_of_an_entry_is_kept() -> None:
-    entry = job(upscaler="/up/4x.safetensors")
+    larger = Upscale(job="u", request=UpscaleRequest(pictures=("/a",), upscaler="/up/4x.safetensors"))
+    entry, then = job(upscaler="/up/4x.safetensors"), Job(id="u", command=larger, title="a.png", chained=True)
     assert renewed(entry, entry.command).upscaler == entry.upscaler
-    left, _sheets = restored_queue(kept_queue(AppState(jobs=(entry,))), {}.get)
-    assert [one.upscaler for one in left.jobs] == [entry.upscaler]
+    assert renewed(then, larger).chained
+    left, _sheets = restored_queue(kept_queue(AppState(jobs=(entry, then))), {}.get)
+    assert left.jobs == (entry, then)

@@ -161,7 +161,7 @@ def test_what_was_left_can_be_discarded_and_its_pictures_stay(slot: Slot) -> Non
 
 def test_a_row_without_end_goes_on(slot: Slot) -> None:
     made = desk(slot)
-    made.session.queue.generate(replace(REQUEST, batch=1), endless=True)
+    made.session.queue.generate(replace(REQUEST, batch=1), endless=True, upscaler="/up/4x.pth")
     made.settle()
     after = desk(slot)
     after.session.kept.go_on()
@@ -169,7 +169,19 @@ def test_a_row_without_end_goes_on(slot: Slot) -> None:
     job = after.session.state.jobs[0]
     after.link.say(JobEnded(job=job.id, outcome="done"))
     after.settle()
-    assert len(after.session.state.jobs) == 1
+    assert [one.upscaler for one in after.session.state.jobs] == ["/up/4x.pth"]
+
+
+def test_a_row_without_end_goes_on_with_its_upscale_model_where_no_job_was_left(slot: Slot) -> None:
+    made = desk(slot)
+    first = made.session.queue.generate(replace(REQUEST, batch=1), endless=True, upscaler="/up/4x.pth")
+    made.settle()
+    saved(0, job=first)
+    after = desk(slot)
+    assert after.session.state.left.jobs == ()
+    after.session.kept.go_on()
+    after.settle()
+    assert [one.upscaler for one in after.session.state.jobs] == ["/up/4x.pth"]
 
 
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])

@@ -24,7 +24,7 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest, UpscaleRequest
-from halftone.session.events import Dismissed, Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, RowFolded, Sent, Stopping
+from halftone.session.events import Making, Moved, Noted, OwnEvent, Paused, Queued, Removed, RowFolded, Sent, Stopping
 from halftone.session.reducer import apply
 from halftone.session.state import AppState, Job
 
@@ -210,7 +210,6 @@ def test_a_worker_that_refuses_to_start_is_told_and_stays_so() -> None:
 def test_messages_are_numbered_and_only_fifty_are_kept() -> None:
     state = play(*(Noted(kind="copied") for _ in range(60)))
     assert [notice.number for notice in state.notices] == list(range(11, 61))
-    assert [n.number for n in play(Dismissed(notice=12), state=state).notices][:2] == [11, 13]
 
 
 def test_making_a_model_lasts_until_it_is_made() -> None:

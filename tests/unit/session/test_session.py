@@ -241,7 +241,7 @@ def test_a_worker_that_is_slow_to_start_is_reported_once_and_restarted_when_the_
     assert restarts == ["restart"]
     desk.link.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(samples.CPU,)))
     desk.clock.pass_by(3600.0)
-    assert desk.kinds == ["worker-late"], "it is ready now"
+    assert desk.kinds == [], "it is ready now"
 
 
 def test_a_lost_worker_is_awaited_as_long_as_the_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,13 +36,13 @@ def index(
     elif find:
         sys.stdout.buffer.write(index_process.as_json(index_process.programs_here()))
     else:
-        _scan(as_json=json)
+        _scan(folders, as_json=json)
 
 
-def _scan(*, as_json: bool) -> None:
+def _scan(folders: list[str] | None, *, as_json: bool) -> None:
     from halftone.session.models.index_process import scan_now
 
-    found = scan_now(load(), _as_words if sys.stderr.isatty() and not as_json else _silent)
+    found = scan_now(load(), _as_words if sys.stderr.isatty() and not as_json else _silent, folders or None)
     if as_json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 

@@ -1,6 +1,7 @@
 """Create: from words to picture, with the numbers behind it in sight."""
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -72,7 +73,7 @@ class CreatePage(QWidget):
         self.acts = PictureActs(self, controller, parts, self._filler.reuse, self._show_left)
         centre = self.centre
         uses = Uses(self._filler.take_picture, self.form.start_part.use, self.acts.inpaint_file)
-        self.dropped = DroppedPictures(self, controller, (centre, centre.taken), uses)
+        self.dropped = DroppedPictures(self, controller, (centre, centre.imported), uses)
         self.dropped.watch_paste(self.form.prompt, self.form.negative)
         self._connect()
         self._watch = HistoryWatch(self)
@@ -137,7 +138,6 @@ class CreatePage(QWidget):
         centre.transport.cancel_requested.connect(self._cancel)
         centre.transport.keep_requested.connect(self._keep)
         self.history.picked.connect(self.pick)
-        self.history.list.dragged.connect(self._select_shown)
         self.history.removed.connect(self.acts.delete_listed)
         self.history.menu_requested.connect(self.acts.open_menu)
         self.history.collapse.connect(self.toggle_right)
@@ -164,13 +164,13 @@ class CreatePage(QWidget):
         """Show what is made next as soon as it is there."""
         self.centre.following = True
         self.centre.editor.close_editor()
-        self.centre.taken.hide()
+        self.centre.imported.hide()
 
     def open_grid(self) -> None:
         """Choose the axes of a grid, where the form can be sent."""
         if self.form.refusal():
             return
-        dialog = GridDialog(self, self._controller, self.form.request())
+        dialog = GridDialog(self, self._controller, self.form.request(), self.form.upscaler)
         dialog.chosen.connect(self._make_grid)
         dialog.open()
 
@@ -182,7 +182,7 @@ class CreatePage(QWidget):
     def _queue_grid(self, axes: tuple[Axis, ...], request: PictureRequest) -> None:
         if (grid := self._planned(axes, request)) is not None:
             self._watch_next()
-            self._controller.session.queue.make_grid(grid, request.prompt)
+            self._controller.session.queue.make_grid(grid, request.prompt, upscaler=self.form.upscaler)
 
     def _planned(self, axes: tuple[Axis, ...], request: PictureRequest) -> Grid | None:
         """The grid; None where the form says why there is none."""
@@ -294,9 +294,6 @@ class CreatePage(QWidget):
         if made is not None:
             self.centre.pick(made)
 
-    def _select_shown(self) -> None:
-        self.history.select(self.centre.marked)
-
     def _refresh(self) -> None:
         self.centre.refresh()
         self._fit_queue()
@@ -360,9 +357,11 @@ class CreatePage(QWidget):
         if self.centre.shown is not None:
             self.form.take_extras(as_made(self.centre.shown.request, self.centre.shown.facts))
 
-    def picture_restored(self, path: str) -> None:
-        """A picture came back from the bin."""
-        self._controller.session.history.read(lambda: self._show_restored(path))
+    def pictures_restored(self, paths: Sequence[str]) -> None:
+        """List pictures that came back from the bin, and show the first; other files are of no concern here."""
+        known = self._controller.state.history.known
+        if first := next((path for path in paths if path in known), ""):
+            self._controller.session.history.read(lambda: self._show_restored(first))
 
     def _show_restored(self, path: str) -> None:
         made = self._controller.state.history.known.get(path)

@@ -95,12 +95,14 @@ class GridDialog(QDialog):
 
     chosen = Signal(object)
 
-    def __init__(self, page: QWidget, controller: Controller, request: PictureRequest) -> None:
+    def __init__(self, page: QWidget, controller: Controller, request: PictureRequest, upscaler: str = "") -> None:
+        """upscaler: the upscale model for each picture, "" for none."""
         super().__init__(page)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(tr("Grid"))
         self._controller = controller
         self._request = request
+        self._upscaler = upscaler
         known = variables(request, controller.model, tuple(controller.state.models.models))
         self.rows = [AxisRow(number, known, request) for number in range(MOST_AXES)]
         self.summary = label("", "small", "secondary", numbers=True, wrap=True)
@@ -142,12 +144,13 @@ class GridDialog(QDialog):
         self.make.setEnabled(True)
 
     def _words(self, grid: Grid) -> str:
-        """How many pictures there will be, how long they take, and that they share a seed."""
+        """How many pictures there will be, how long they take, that they share a seed, and what follows."""
         count = tr("{0} pictures", figures.group(grid.count))
         seconds = self._controller.session.estimates.seconds(grid.requests)
         time = "" if seconds is None else tr("About {0}", figures.duration(seconds))
         random = self._request.seed is None and all(one.variable is None or one.variable.name != "seed" for one in self.rows)
-        return listed(*filter(None, (count, time, tr("one random seed for all") if random else "")))
+        then = tr("then upscale") if self._upscaler else ""
+        return listed(*filter(None, (count, time, tr("one random seed for all") if random else "", then)))
 
     def _make(self) -> None:
         axes = self.axes()

@@ -135,11 +135,7 @@ def _paint_length(painter: QPainter, box: QRectF, words: str) -> None:
 
 
 class ThumbList(CardList[Row]):
-    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list. `dragged`: a picture was
-    dragged, and is selected now though it was not chosen.
-    """
-
-    dragged = Signal()
+    """Two columns of thumbnails, one in a narrow panel; the days between them are as wide as the list."""
 
     def __init__(self, thumbnails: Thumbnails) -> None:
         self._thumbs = ThumbDelegate(thumbnails)
@@ -149,10 +145,6 @@ class ThumbList(CardList[Row]):
         self.setDragDropMode(QListView.DragDropMode.DragOnly)
         self.setViewportMargins(_LEFT, 0, 0, 0)
         thumbnails.arrived.connect(self.viewport().update)
-
-    def startDrag(self, supported: Qt.DropAction) -> None:
-        super().startDrag(supported)
-        self.dragged.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """The scroll bar has its place even while there is none, so that its coming and going moves nothing."""

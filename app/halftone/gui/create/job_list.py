@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
-from halftone.contract.messages import Generate
+from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import PictureRequest, model_stem
 from halftone.gui import theme
 from halftone.gui.controller import Controller
@@ -62,6 +62,9 @@ def kind_name(job: Job) -> str:
 def job_words(job: Job) -> JobWords:
     """A job without a title is called by its kind, which then does not stand below it again."""
     title = job.title or kind_name(job)
+    if isinstance(job.command, Upscale):
+        marked = tr("set under Finish") if job.chained else ""
+        return JobWords(title, listed(kind_name(job), model_stem(job.command.request.upscaler)), marked)
     if not isinstance(job.command, Generate):
         return JobWords(title, kind_name(job) if job.title else "", "")
     request = job.command.request
@@ -70,7 +73,8 @@ def job_words(job: Job) -> JobWords:
     count = tr("batch {0}", request.batch) if request.batch > 1 else ""
     if job.grid is not None:
         count = tr("Grid, {0} of {1}", len(job.grid.cells) + (1 if job.running else 0), job.grid.count)
-    return JobWords(title, listed(*filter(None, (model_stem(request.model), size))), listed(*filter(None, (count, seed))))
+    then = tr("then upscale") if job.upscaler else ""
+    return JobWords(title, listed(*filter(None, (model_stem(request.model), size))), listed(*filter(None, (count, seed, then))))
 
 
 def time_words(times: JobTimes) -> str:
@@ -220,13 +224,14 @@ class JobList(CardList[Job]):
             self.viewport().update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        target, job, self._grip, self.target = self.target, self.current(), None, None
+        target, job, own = self.target, self.current(), self.currentIndex().row()
+        self._grip = self.target = None
         super().mouseReleaseEvent(event)
         if target is not None and job is not None:
             target = self._row_at(event.position().toPoint().y())  # the running job may have ended meanwhile
             self.viewport().setCursor(Qt.CursorShape.OpenHandCursor)
             self.viewport().update()
-            first, own = self._first_waiting, self.currentIndex().row()
+            first = self._first_waiting
             self.dropped.emit(job, target - first - (1 if own < target else 0))
 
     @property
@@ -370,7 +375,7 @@ class QueuePanel(QWidget):
     def _repeat(self, job: Job) -> None:
         queue = self._controller.session.queue
         if job.grid is not None:
-            queue.make_grid(msgspec.structs.replace(job.grid, cells=()), job.title)
+            queue.make_grid(msgspec.structs.replace(job.grid, cells=()), job.title, upscaler=job.upscaler)
         else:
             queue.retry(job)
 

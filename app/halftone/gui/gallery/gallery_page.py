@@ -1,5 +1,6 @@
 """The Gallery page: find, compare and reuse pictures, Halftone's own and those of other programs."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -171,7 +172,7 @@ class GalleryPage(QWidget):
         inspector.drop_wanted.connect(self._drop)
         self.nothing.act.clicked.connect(self._nothing_acted)
         self.nothing.second.clicked.connect(self.ask_folder)
-        actions.add_shortcut(self, self.focus_search, *actions.ACTIONS["search"].keys)
+        actions.add_shortcut(self, self.focus_search, *actions.keys_of("search"))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -281,7 +282,7 @@ class GalleryPage(QWidget):
         self._gallery.show(query)
 
     def focus_search(self) -> None:
-        """Ctrl+F."""
+        """What the key of the search does."""
         self.close_viewer()
         self.filters.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filters.search.selectAll()
@@ -453,11 +454,11 @@ class GalleryPage(QWidget):
         after = self.grid.after_selection()
 
         def work() -> picture_files.Binned:
-            return picture_files.moved_to_bin([path for path in paths if Path(path).exists()])
+            return picture_files.moved_to_bin((path,) for path in paths if os.path.lexists(path))
 
         def done(binned: picture_files.Binned) -> None:
-            picture_files.tell_binned(self._controller, binned)
-            if binned.files:
+            picture_files.pictures_binned(self._controller, binned)
+            if binned.things:
                 self.grid.select_number(after)
 
         self._controller.background.run(work, done, receiver=self)

@@ -170,8 +170,10 @@ class Grid(QAbstractScrollArea):
 
     def restore(self, numbers: Sequence[int]) -> None:
         """Select these again, as far as they are listed, and scroll to the first."""
-        there = set(numbers) & set(self._rows.ids)
-        if there and there != self._selected:
+        wanted = set(numbers)
+        if wanted == self._selected:
+            return  # each click comes back this way
+        if (there := wanted.intersection(self._rows.ids)) and there != self._selected:
             place = self._anchor = self._place(next(number for number in numbers if number in there))
             self._go(place, there)
             self.show_place(place)
@@ -196,7 +198,7 @@ class Grid(QAbstractScrollArea):
         self._rows = rows
         self._kept = (0, 0) if rows.whole else (current, anchor)
         if self._selected and rows.whole:
-            self._selected &= set(rows.ids)
+            self._selected.intersection_update(rows.ids)
         self._current, self._anchor, self._hovered = self._place(current), self._place(anchor), -1
         self._arrange()
         if offset is not None and (place := self._place(top)) >= 0:

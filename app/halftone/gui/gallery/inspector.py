@@ -114,6 +114,7 @@ class Inspector(QWidget):
         self.player = Player(background, self)
         self._build()
         self.player.framed.connect(self._frame)
+        self.player.failed.connect(self._say_unplayed)
 
     def _act(self, name: ActionName) -> Callable[[], None]:
         return lambda: self.acted.emit(name)
@@ -136,6 +137,7 @@ class Inspector(QWidget):
         self.preview.clicked.connect(self._act("large"))
         drop = button(tr("Remove from gallery"), "link", clicked=self.drop_wanted.emit)
         self.missing = Card("warn", column(label(tr("The file is missing."), wrap=True), drop, spacing=2, margins=(12, 8, 12, 6)))
+        self.unplayed = label("", "small", "warn", wrap=True)
         self.silent = label("", "small", "muted", wrap=True)
         copy = icon_button("copy", tr("Copy prompt"), size=14, clicked=lambda: self.acted.emit("copy-prompt"))
         self.prompt, self.negative = label("", wrap=True), label("", "small", "secondary", wrap=True)
@@ -151,7 +153,16 @@ class Inspector(QWidget):
         self.receipt = boxed(column(hline(), 4, state, self.numerics, spacing=6))
         self.compare = button(actions.words("compare"), "", "square-split-horizontal", clicked=self._act("compare"))
         self.hint = label("", "small", "muted", wrap=True)
-        parts = (self.preview, self.missing, self.compare, self.hint, self.silent, self.prompt_part, self.negative_part)
+        parts = (
+            self.preview,
+            self.unplayed,
+            self.missing,
+            self.compare,
+            self.hint,
+            self.silent,
+            self.prompt_part,
+            self.negative_part,
+        )
         self.rule = hline()
         inside = column(*parts, self.rule, self.facts, self.receipt, -1, spacing=10, margins=(16, 14, 16, 14))
         self.area = scrolling(boxed(inside))
@@ -162,13 +173,15 @@ class Inspector(QWidget):
         self.reuse = button(reuse[0], "primary", reuse[1], size="large", tip=actions.tip("reuse"), clicked=self._act("reuse"))
         tip = tr("Copies only the seed into Create")
         self.seed_only = button(actions.words("seed-only"), size="large", tip=tip, clicked=self._act("seed-only"))
-        self.send = button(tr("Send to"), "quiet", "arrow-right", size="compact")
+        self.send = button(tr("Send to"), "quiet", size="compact")
         self.send.setMenu(self._send_menu())
         self.vary = button(tr("Vary"), "quiet", "shuffle", size="compact", tip=actions.tip("vary"), clicked=self._act("vary"))
-        self.collect = button(tr("Collections"), "quiet", "library", size="compact")
+        self.collect = button(tr("Collections"), "quiet", size="compact")
         menu = QMenu(self.collect)
         menu.aboutToShow.connect(partial(self._fill, menu))
         self.collect.setMenu(menu)
+        for opener in (self.send, self.collect):
+            opener.setProperty("menu", True)  # the arrow
         self.show_file = button(actions.words("show"), "quiet", "folder-open", size="compact", clicked=self._act("show"))
         self.save = button(actions.words("save"), "quiet", "save", size="compact", clicked=self._act("save"))
         self.delete = icon_button("trash-2", actions.tip("delete"), clicked=self._act("delete"))
@@ -234,7 +247,7 @@ class Inspector(QWidget):
         self.player.stop()
         self.title.setText(pictures_words(selected) if selected else tr("Picture"))
         self.preview.setVisible(selected > 1)
-        for part in (self.missing, self.silent, self.prompt_part, self.negative_part, self.receipt, self.large):
+        for part in (self.missing, self.unplayed, self.silent, self.prompt_part, self.negative_part, self.receipt, self.large):
             part.setVisible(False)
         known = selected > 0 and len(details) == selected
         self.foot.setVisible(selected > 0)
@@ -284,6 +297,7 @@ class Inspector(QWidget):
             self.preview.show_images(*images)
 
     def _read(self, one: Detail) -> None:
+        self._say_unplayed("")
         self._turn += 1
         turn = self._turn
         self.player.stop()
@@ -293,12 +307,16 @@ class Inspector(QWidget):
 
     def _take(self, turn: int, one: Detail, image: QImage) -> None:
         if turn == self._turn:
-            ratio = self.devicePixelRatioF()
-            fit = self.preview.size() * ratio
-            kept = Qt.AspectRatioMode.KeepAspectRatio
-            self.preview.show_images(image.scaled(fit, kept, Qt.TransformationMode.SmoothTransformation), gone=image.isNull())
+            if not image.isNull():
+                fit, kept = self.preview.size() * self.devicePixelRatioF(), Qt.AspectRatioMode.KeepAspectRatio
+                image = image.scaled(fit, kept, Qt.TransformationMode.SmoothTransformation)
+            self.preview.show_images(image, gone=image.isNull())
             if one.frames > 1:
                 self.player.play(Path(one.path))
+
+    def _say_unplayed(self, why: str) -> None:
+        self.unplayed.setText(why)
+        self.unplayed.setVisible(bool(why))
 
     def _frame(self, image: QImage) -> None:
         self.preview.show_images(image)

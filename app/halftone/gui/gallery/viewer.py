@@ -49,10 +49,14 @@ class Viewer(QWidget):
         head.setFixedHeight(theme.grown(48))
         buttons = (self.before, self.after, self.full, self.back)
         head.setLayout(row(self.name, self.where, 8, *buttons, spacing=8, margins=(20, 0, 12, 0), stretch=0))
+        self.unplayed = label("", "body", "warn", wrap=True)
+        self.unplayed.setContentsMargins(20, 8, 20, 8)
+        self.player.failed.connect(self._say_unplayed)
+        self._say_unplayed("")
         self.stack = QStackedWidget()
         self.stack.addWidget(self.canvas)
         self.stack.addWidget(self.compare)
-        self.setLayout(column(head, self.stack, spacing=0, stretch=1))
+        self.setLayout(column(head, self.unplayed, self.stack, spacing=0, stretch=2))
 
     @property
     def shown(self) -> Detail | None:
@@ -73,7 +77,12 @@ class Viewer(QWidget):
         turn = self._next()
         read_later(self._background, self, detail.path, partial(self._take, turn, detail))
 
+    def _say_unplayed(self, why: str) -> None:
+        self.unplayed.setText(why)
+        self.unplayed.setVisible(bool(why))
+
     def _next(self) -> int:
+        self._say_unplayed("")
         self._turn += 1
         return self._turn
 

@@ -72,6 +72,9 @@ ACTIONS: Final[dict[ActionName, Action]] = {
 """In the order of the list of shortcuts."""
 
 
+_ALT_GR: Final = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+"""What Windows reports for AltGr."""
+_HELD: Final = _ALT_GR | Qt.KeyboardModifier.MetaModifier
 _chosen: dict[str, tuple[str, ...]] = {}
 
 
@@ -141,6 +144,11 @@ def takes_escape(event: QEvent) -> bool:
 
 
 def pressed(event: QKeyEvent, *names: ActionName) -> ActionName | None:
-    """Which of these actions has the key that was pressed."""
+    """Which of these actions has the key that was pressed, or the sign that was typed, which may need AltGr or Shift."""
     combination = QKeySequence(event.key() | (event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier).value)
-    return next((name for name in names if combination in _sequences(*keys_of(name))), None)
+    for name in names:
+        if combination in _sequences(*keys_of(name)):
+            return name
+    held = event.modifiers() & _HELD
+    typed = "" if (held and held != _ALT_GR) or event.text().isalpha() else event.text()
+    return next((name for name in names if typed in keys_of(name)), None)

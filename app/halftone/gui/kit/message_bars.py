@@ -128,16 +128,17 @@ class Toasts(QObject):
         shelf.setFixedHeight(0)
         self._watch = QTimer(self, interval=_WATCH_MS)
         self._watch.timeout.connect(self._make_way)
-        self._waiting: list[tuple[Message, Callable[[str], None]]] = []
+        self._waiting: list[tuple[Message, Callable[[str], None], Callable[[], bool]]] = []
+        self._holds: Callable[[], bool] = lambda: True
         self._bar: MessageBar | None = None
         self._before: MessageBar | None = None
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._close)
         host.installEventFilter(self)
 
-    def show(self, message: Message, act: Callable[[str], None]) -> None:
-        """act: called with the key of the action that was taken."""
-        self._waiting.append((message, act))
+    def show(self, message: Message, act: Callable[[str], None], holds: Callable[[], bool] = lambda: True) -> None:
+        """act: called with the key of the action that was taken; holds: whether the message is still true."""
+        self._waiting.append((message, act, holds))
         if self._bar is None:
             self._next()
         elif not self._held():
@@ -152,6 +153,12 @@ class Toasts(QObject):
         if self._bar is not None and self._bar is self._before and self._bar.message.level == "danger" and not self._held():
             self._close()
 
+    def withdraw(self) -> None:
+        """Close and forget the messages that are no longer true."""
+        self._waiting = [one for one in self._waiting if one[2]()]
+        if self._bar is not None and not self._holds():
+            self._close()
+
     @property
     def shown(self) -> MessageBar | None:
         return self._bar
@@ -159,7 +166,7 @@ class Toasts(QObject):
     def _next(self) -> None:
         if not self._waiting:
             return
-        message, act = self._waiting.pop(0)
+        message, act, self._holds = self._waiting.pop(0)
         bar = MessageBar(message, parent=self._host)
         bar.acted.connect(lambda key: self._taken(key, act))
         bar.closed.connect(self._close)

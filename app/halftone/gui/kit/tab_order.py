@@ -1,14 +1,21 @@
 """The order in which Tab visits a window: as the eye reads it, whatever was made first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QGridLayout, QLayout, QScrollArea, QWidget
 
 _RING: Final = 6
 """Pixels around a widget that its ring takes at most."""
+
+
+@runtime_checkable
+class OrderedByHand(Protocol):
+    """Holds widgets that Tab visits in another order than the layout's."""
+
+    def tab_order(self) -> Sequence[QWidget]: ...
 
 
 def put_in_order(window: QWidget) -> None:
@@ -37,7 +44,7 @@ def reading_order(holder: QWidget) -> Iterator[QWidget]:
     """Yield a widget and what is visible in it: first what its layout holds, then what lies over that or has no layout."""
     yield holder
     layout = holder.layout()
-    held = [] if layout is None else list(_held(layout))
+    held = holder.tab_order() if isinstance(holder, OrderedByHand) else [] if layout is None else list(_held(layout))
     free = [child for child in holder.children() if isinstance(child, QWidget) and not child.isWindow() and child not in held]
     for child in (*held, *sorted(free, key=lambda child: (child.y(), child.x()))):
         if child.isVisible():

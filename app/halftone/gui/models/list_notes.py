@@ -108,7 +108,7 @@ class TroubleCard(Card):
 
 
 class ListNotes(QWidget):
-    """Takes no space while there is nothing to say. place_wanted: a kind that has hits of the search."""
+    """Takes no space while there is nothing to say. place_wanted: a kind with matches of the search."""
 
     place_wanted = Signal(str)
 
@@ -141,13 +141,13 @@ class ListNotes(QWidget):
         self._fit()
 
     def show_elsewhere(self, elsewhere: Mapping[str, int]) -> None:
-        """Show how many hits of the search other kinds have."""
+        """Show how many matches of the search other kinds have."""
         if elsewhere != self._elsewhere:
             self._elsewhere = elsewhere
             clear(self._hits)
             for shelf in SHELVES:
                 if count := elsewhere.get(shelf, 0):
-                    words = tr("{2} hits in {1}", count, place_words(shelf), figures.group(count), one="1 hit in {1}")
+                    words = tr("{2} matches in {1}", count, place_words(shelf), figures.group(count), one="1 match in {1}")
                     made = button(words, size="compact", clicked=partial(self.place_wanted.emit, shelf))
                     made.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
                     self._hits.addWidget(made)

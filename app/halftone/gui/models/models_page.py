@@ -1,10 +1,9 @@
 """The Models page: shelves and filters at the left, cards or a table in the middle, one model at the right."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent, QGuiApplication, QImage
@@ -15,7 +14,7 @@ from halftone.gui import icons, theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.create.picture import picture_files
-from halftone.gui.create.picture.picture_files import Binned, moved_to_bin
+from halftone.gui.create.picture.picture_files import moved_to_bin, say_binned
 from halftone.gui.create.picture.picture_images import read_later
 from halftone.gui.health import file_dialogs, health_text
 from halftone.gui.i18n import tr
@@ -43,7 +42,6 @@ from halftone.gui.models.model_words import PLACE_ICONS, place_words, sort_words
 from halftone.gui.models.previews import Previews
 from halftone.gui.models.side_panel import SidePanel
 from halftone.library.index.entries import Entry
-from halftone.session.events import Noted
 from halftone.session.models.listing import Place, Query, Row, Sort, folder_of
 from halftone.session.models.watched import own_models, reading, users_folders
 from halftone.settings.glance import widths
@@ -54,6 +52,14 @@ _TIGHT: Final = 900
 _WIDE: Final = (216, 904, 304)
 _NARROW: Final = (190, 834, 280)
 _SORTS: Final[tuple[Sort, ...]] = ("used", "name", "family", "size", "health")
+
+
+class ModelsView(NamedTuple):
+    """What a page shows, for the page in another language that takes its place. selected: the path of the model."""
+
+    query: Query
+    selected: str
+    table: bool
 
 
 class ModelsPage(Page):
@@ -83,6 +89,19 @@ class ModelsPage(Page):
         self._build()
         self._connect()
         self.setAcceptDrops(True)
+
+    @property
+    def shown_now(self) -> ModelsView:
+        """What another page of models shows once it gets this."""
+        return ModelsView(replace(self.rows.query, words=self.search.text()), self._selected, self.as_table.isChecked())
+
+    def show_again(self, view: ModelsView) -> None:
+        """Show what another page showed."""
+        self.search.setText(view.query.words)
+        self.sort.setCurrentIndex(self.sort.findData(view.query.sort))
+        (self.as_table if view.table else self.as_cards).setChecked(True)
+        self._selected = view.selected
+        self.rows.ask(view.query)
 
     # --- layout -----------------------------------------------------------------------------------------------------
 
@@ -114,7 +133,7 @@ class ModelsPage(Page):
         self.search = QLineEdit()
         self.search.setAccessibleName(tr("Search models"))
         self.search.setPlaceholderText(tr("Search name, family, note"))
-        self.search.setToolTip(tr("All words must match, such as “sdxl overflows” (Ctrl+F)."))
+        self.search.setToolTip(actions.tip("search", tr("All words must match, such as “sdxl overflows”")))
         show_clear(self.search)
         self.search.addAction(QAction(icons.icon("search"), "", self.search), QLineEdit.ActionPosition.LeadingPosition)
         self.search.setMaximumWidth(300)
@@ -187,7 +206,7 @@ class ModelsPage(Page):
         inspector.convert_wanted.connect(lambda: control.session.converter.convert(self._selected))
         inspector.menu_wanted.connect(self._menu_below)
         inspector.collapse.connect(self.toggle_right)
-        actions.add_shortcut(self, self.focus_search, *actions.ACTIONS["search"].keys)
+        actions.add_shortcut(self, self.focus_search, *actions.keys_of("search"))
 
     def _arrange(self, narrow: bool) -> None:
         """Put the right panel away, and give buttons their icons alone."""
@@ -531,7 +550,12 @@ class ModelsPage(Page):
             question.open()
 
     def _move_to_bin(self, paths: list[str]) -> None:
-        self._controller.session.library.delete(paths, moved_to_bin, partial(_tell_binned, self._controller, paths))
+        controller = self._controller
+        controller.session.library.delete(
+            paths,
+            moved_to_bin,
+            lambda binned: say_binned(controller, binned, "models-deleted", lambda count: tr("{0} models", count)),
+        )
 
     # --- drops ------------------------------------------------------------------------------------------------------
 
@@ -553,13 +577,3 @@ class ModelsPage(Page):
     def splitter_state(self) -> dict[str, str]:
         """Positions to be kept for the next start."""
         return {} if self._narrow else {"models": ",".join(str(size) for size in self.splitter.sizes())}
-
-
-def _tell_binned(controller: Controller, paths: Sequence[str], binned: Binned) -> None:
-    """Say in one message what was moved, with an undo where the bin tells the places there."""
-    if binned.files:
-        name = Path(paths[0]).name if len(paths) == 1 else tr("{0} models", len(paths))
-        places = tuple(place for file in binned.files for place in file) if all(place for _, place in binned.files) else ()
-        controller.take(Noted(kind="deleted", facts=(name, *places)))
-    if binned.error:
-        controller.take(Noted(kind="not-written", facts=(binned.error,)))

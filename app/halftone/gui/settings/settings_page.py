@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QLineEdit, QSc
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import tr
-from halftone.gui.kit.actions import add_shortcut, with_keys
+from halftone.gui.kit.actions import add_shortcut, keys_of, tip
 from halftone.gui.kit.navigation import NavButton, guide_button
 from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.stock_widgets import boxed, clear, column, label, row, scrolling, show_clear, surface
@@ -87,11 +87,11 @@ class SettingsPage(Page):
         self.search.setFont(theme.current().font("body"))
         self.search.setPlaceholderText(tr("Search settings"))
         self.search.setAccessibleName(tr("Search settings"))
-        self.search.setToolTip(with_keys(tr("Titles, sentences, flags and A1111's names"), "Ctrl+F"))
+        self.search.setToolTip(tip("search", tr("Titles, sentences, flags and A1111's names")))
         show_clear(self.search)
         self.search.textChanged.connect(self._search)
         self.search.returnPressed.connect(self._open_first)
-        add_shortcut(self, self.focus_search, "Ctrl+F")
+        add_shortcut(self, self.focus_search, *keys_of("search"))
         self._found = column(spacing=2)
         self._results = boxed(self._found)
         self._results.hide()

@@ -38,7 +38,7 @@ _CODE: Final = QTextFormat.Property.BlockCodeFence
 
 
 class GuideView(QTextBrowser):
-    """Shows one chapter. Links are only told of (`anchorClicked`)."""
+    """Shows one chapter. A click on a link only emits `anchorClicked`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

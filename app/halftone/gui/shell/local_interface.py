@@ -32,6 +32,8 @@ class LocalInterface(QObject):
         self._wanted = False
         self._interface: Interface | None = None
         self.server: Server | None = None
+        self.secret = ""
+        """The token of the server that was started last."""
         self.posted.connect(self._call, Qt.ConnectionType.QueuedConnection)
         controller.worker_event.connect(self._hear)
         controller.settings_changed.connect(self._follow)
@@ -46,21 +48,36 @@ class LocalInterface(QObject):
             self._start() if wanted else self.stop()
 
     def _start(self) -> None:
-        from halftone.serve.interface import Interface
-        from halftone.serve.server import PORT, Server, token
+        from halftone.serve.server import token
 
+        self._controller.background.run_in_order(token, self._serve, self._failed)
+
+    def _serve(self, secret: str) -> None:
+        """Serve, unless the setting was turned off or off and on again while the token was read."""
+        from halftone.serve.interface import Interface
+        from halftone.serve.server import PORT, Server
+
+        if not self._wanted or self.server is not None:
+            return
         port = PORT if self._port is None else self._port
-        self._interface = Interface(self._controller.session, self.posted.emit)
+        interface = Interface(self._controller.session, self.posted.emit)
         try:
-            server = Server(self._interface, token(), port)
+            server = Server(interface, secret, port)
         except OSError as error:
-            _log.info("the local interface cannot be started: %s", error)
-            in_use = (str(port),) if error.errno == errno.EADDRINUSE else ()
-            self._controller.take(Noted(kind="not-serving", facts=(str(system_words(error)), *in_use)))
+            self._failed(error, port)
             return
         server.start()
-        self.server = server
+        self.server, self.secret, self._interface = server, secret, interface
         self._controller.take(Noted(kind="serving", facts=(f"{server.address}/sdapi/v1",)))
+
+    def _failed(self, error: Exception, port: int | None = None) -> None:
+        """port: that was to be used."""
+        if not self._wanted:
+            return  # it was turned off while the token was read
+        _log.info("the local interface cannot be started: %s", error)
+        in_use = (str(port),) if isinstance(error, OSError) and error.errno == errno.EADDRINUSE else ()
+        why = system_words(error) if isinstance(error, OSError) else error
+        self._controller.take(Noted(kind="not-serving", facts=(str(why), *in_use)))
 
     def stop(self) -> None:
         """Answer no more; what is being made goes on."""

@@ -16,7 +16,7 @@ from halftone.contract.messages import AnyEvent, JobStarted
 from halftone.gui import text, theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.create_page import CreatePage
-from halftone.gui.create.picture.picture_files import restored
+from halftone.gui.create.picture.picture_files import restore
 from halftone.gui.create.picture.picture_report import copy_details
 from halftone.gui.create.rows.start_picture_fields import PictureDrop
 from halftone.gui.i18n import set_language, tr
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from halftone.gui.device.device_page import DevicePage
     from halftone.gui.gallery.gallery_page import GalleryPage
     from halftone.gui.health.health_page import HealthPage
-    from halftone.gui.models.models_page import ModelsPage
+    from halftone.gui.models.models_page import ModelsPage, ModelsView
     from halftone.gui.settings.settings_page import SettingsPage
     from halftone.gui.shell.help_window import HelpWindow
     from halftone.gui.shell.message_list import MessagesWindow
@@ -78,6 +78,8 @@ class Workspace(QObject):
         self._section = "General"
         """English name of the settings section."""
         self._pages: dict[str, QWidget] = {}
+        self._models: ModelsView | None = None
+        """What the page of models showed before the window was built anew."""
         self._tour: DevicePage | None = None
         self._help: HelpWindow | None = None
         self._messages: MessagesWindow | None = None
@@ -101,6 +103,7 @@ class Workspace(QObject):
         self.window.leaving = self._keep_geometry
         controller.changed.connect(self._refresh)
         controller.noticed.connect(self._noticed)
+        controller.notices_changed.connect(self._notices_changed)
         controller.worker_event.connect(self._heard)
         controller.job_ended.connect(lambda ended: self.toasts.went_well() if ended.outcome == "done" else None)
         controller.settings_changed.connect(self._settings_changed)
@@ -199,6 +202,8 @@ class Workspace(QObject):
                     models.word_wanted.connect(self._use_word)
                     models.health_wanted.connect(self._see_health)
                     models.summary_changed.connect(self._refresh)
+                    if self._models is not None:
+                        models.show_again(self._models)
                 case "train":
                     cast("TrainPage", made).try_wanted.connect(self._try_lora)
                 case "gallery":
@@ -388,6 +393,8 @@ class Workspace(QObject):
         self._put_look()
         self.create_page.end_editing()  # a new page knows neither the job nor the draft from before
         settings = cast("SettingsPage | None", self._pages.get("settings"))
+        if "models" in self._pages:
+            self._models = cast("ModelsPage", self._pages["models"]).shown_now
         field = settings.focused_field() if settings is not None and self._page == "settings" else ""
         for _ in self._build(self._page):
             pass  # in one go: a window half in one language is no sight
@@ -403,7 +410,13 @@ class Workspace(QObject):
             return  # the page itself says it
         if self._page == "create" and notice.job is not None and notice.job.key == self.controller.state.fix.job:
             return  # so does the banner of the fix
-        self.toasts.show(text.notice_message(notice), lambda key: self.act(notice, key))
+        message = text.notice_message(notice)
+        self.toasts.show(message, lambda key: self.act(notice, key), holds=lambda: notice in self.controller.state.notices)
+
+    def _notices_changed(self) -> None:
+        self.toasts.withdraw()
+        if self._messages is not None and self._messages.isVisible():
+            self._messages.show_notices(self.controller.state.notices, self.act)
 
     def _heard(self, event: AnyEvent, _blob: bytes) -> None:
         if isinstance(event, JobStarted):
@@ -422,7 +435,7 @@ class Workspace(QObject):
             case "restart":
                 self.controller.session.restart()
             case "copy" | "copy-token":
-                self._copy(notice.error) if key == "copy" else self._copy_token()
+                self._copy(notice.error) if key == "copy" else QGuiApplication.clipboard().setText(self._local.secret)
             case "undo":
                 self._undo(notice)
             case "show-file" if len(notice.facts) > 1:
@@ -441,11 +454,6 @@ class Workspace(QObject):
                 self._on_create(self.create_page.try_in_fp16)
             case _:
                 _log.warning("a message has no action %s", key)
-
-    def _copy_token(self) -> None:
-        from halftone.serve.server import token
-
-        QGuiApplication.clipboard().setText(token())
 
     def _copy(self, error: ErrorFacts | None) -> None:
         controller = self.controller
@@ -466,12 +474,16 @@ class Workspace(QObject):
             case "removed" if notice.job is not None:
                 controller.session.queue.requeue((notice.job,))
             case "deleted" if len(notice.facts) > 2:
-                if paths := restored(notice.facts[1:]):
-                    controller.session.gallery.restored(paths)
-                    for path in paths:
-                        self.create_page.picture_restored(path)
+                restore(controller, notice.facts[1:], self._pictures_restored)
+            case "models-deleted" if len(notice.facts) > 2:
+                restore(controller, notice.facts[1:])
             case _:
                 _log.warning("nothing to undo for %s", notice.kind)
+
+    def _pictures_restored(self, paths: tuple[str, ...]) -> None:
+        """Show the pictures that came back from the bin."""
+        self.controller.session.gallery.restored(paths)
+        self.create_page.pictures_restored(paths)
 
     def _choose_pictures_folder(self, notice: Notice) -> None:
         dialog = QFileDialog(self.window, tr("Choose folder"))

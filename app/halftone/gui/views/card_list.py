@@ -121,6 +121,8 @@ class CardList(QListView, Generic[T]):
         super().__init__()
         self._cards = delegate
         self._pressed_cross: QPersistentModelIndex | None = None
+        self._press: tuple[QPersistentModelIndex, QPersistentModelIndex] | None = None
+        """The item that a press made current, and the one before; None once it was chosen."""
         self.setAccessibleName(name)
         self.setItemDelegate(delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -176,8 +178,10 @@ class CardList(QListView, Generic[T]):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         cross = self._cross_at(event.position().toPoint()) if event.button() == Qt.MouseButton.LeftButton else QModelIndex()
         self._pressed_cross = QPersistentModelIndex(cross) if cross.isValid() else None
-        if not self.presses_cross:
-            super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not self.presses_cross:
+            before = QPersistentModelIndex(self.currentIndex())
+            super().mousePressEvent(event)  # another button selects nothing
+            self._press = QPersistentModelIndex(self.currentIndex()), before
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         index = self.indexAt(event.position().toPoint())
@@ -199,6 +203,18 @@ class CardList(QListView, Generic[T]):
         index = self.indexAt(at)
         if clicked and self._acts(index) and index == self.currentIndex():
             self.chosen.emit(item_of(index))
+            self._press = None
+        self._give_up_press()
+
+    def startDrag(self, supported: Qt.DropAction) -> None:
+        super().startDrag(supported)
+        self._give_up_press()
+
+    def _give_up_press(self) -> None:
+        """Select what was selected before a press that chose nothing."""
+        press, self._press = self._press, None
+        if press is not None and press[0] == self.currentIndex():  # nothing else was selected meanwhile
+            self.setCurrentIndex(self.model().index(press[1].row(), press[1].column()))
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Count the second click of two as a click."""

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from halftone.contract.facts import MemoryFacts, ModelFacts, PictureFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType
@@ -61,6 +64,27 @@ def forecast(
     return Forecast(told.peak, told.pictures, way, free, fits, largest)
 
 
+def memory_key(request: PictureRequest, model: ModelFacts) -> bytes:
+    """The same for requests that need the same memory: without what a forecast does not depend on."""
+    alike = replace(
+        request,
+        prompt=request.prompt if request.numerics.fp8_storage else "",  # it may name LoRAs
+        negative="",
+        steps=None,
+        guidance=2.0 if _guided(request, model) else 1.0,
+        sampler=None,
+        seed=None,
+        batch=1,
+        variation_seed=None,
+        variation_strength=0.0,
+    )
+    return msgspec.msgpack.encode(alike)
+
+
+def _guided(request: PictureRequest, model: ModelFacts) -> bool:
+    return (model.default_guidance if request.guidance is None else request.guidance) > 1
+
+
 def _needs(
     networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size
 ) -> tuple[memory_forecast.Need, memory_forecast.Need]:
@@ -79,13 +103,12 @@ def _need_in(plain: memory_forecast.Need, tiled: memory_forecast.Need, way: memo
 
 
 def _need(networks: Sequence[Network], picture: Next, request: PictureRequest, size: Size, tile: int) -> memory_forecast.Need:
-    guidance = picture.model.default_guidance if request.guidance is None else request.guidance
     wide = request.numerics.vae_float32 == "always"
 
     def dtype_of(network: Network) -> DType:
         return "float32" if wide and network.work == "decode" else picture.dtype
 
-    job = memory_forecast.job_of(picture.model, request, size, guided=guidance > 1, tile=tile)
+    job = memory_forecast.job_of(picture.model, request, size, guided=_guided(request, picture.model), tile=tile)
     return memory_forecast.need(networks, job, dtype_of, picture.backend, packed=memory_forecast.kept_in_eight(request))
 
 

@@ -1,4 +1,4 @@
-"""ControlNets: a diffusers folder, or one safetensors file in diffusers' or the original names; told from headers alone."""
+"""ControlNets: a diffusers folder, or one safetensors file in diffusers' or the original names; recognised from headers alone."""
 
 import os
 import re

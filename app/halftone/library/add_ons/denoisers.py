@@ -1,6 +1,6 @@
 """Transformers and UNets that take the place of a model's own: one .gguf or .safetensors file, quantised or not.
 
-Names, shapes and types tell all that can be told before anything is loaded; no weight is read.
+Only names, shapes and types are looked at, before anything is loaded; no weight is read.
 """
 
 import os

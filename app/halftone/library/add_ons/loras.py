@@ -1,6 +1,6 @@
 """LoRA files: recognised from their headers, found in the folders of the settings, named in a prompt as A1111 names them.
 
-The factors of layers that are more than a product of two matrices are told by their names in LyCORIS, which peft has, too:
+The factors of layers that are more than a product of two matrices are recognised by their names in LyCORIS, which peft uses too:
 https://github.com/KohakuBlueleaf/LyCORIS.
 """
 

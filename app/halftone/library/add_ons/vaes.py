@@ -117,10 +117,10 @@ def _file_config(file: Path, own: Mapping[str, Any]) -> Config:
         raise HalftoneError("vae-not-a-vae", path=str(file), detail=instead(found, "VAE"))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        told = shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})
-        if not told["block_out_channels"]:
+        built = shaped({ours: shapes[name] for name, ours in parameter_names(header).items()})
+        if not built["block_out_channels"]:
             raise KeyError("encoder")
-        return {**own, "_class_name": KL, **told}
+        return {**own, "_class_name": KL, **built}
     except (KeyError, IndexError) as error:
         detail = Words("this {0} can be read only as a diffusers folder", (found.base,))
         raise HalftoneError("vae-not-a-vae", path=str(file), detail=detail) from error

@@ -175,13 +175,13 @@ def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Netw
     if model.family not in SINGLES:
         return ()
     header = read_header(path)
-    told, names = configs(model.family, header, model.path), module_names(model.family, header)
+    parts, names = configs(model.family, header, model.path), module_names(model.family, header)
     tensors: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:
         if tensor.name in names and not is_scale(tensor.name):
             component, own = names[tensor.name]
             tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
-    found = [(network(name, told.get(name, {}), own), own) for name, own in tensors.items()]
+    found = [(network(name, parts.get(name, {}), own), own) for name, own in tensors.items()]
     stays = _stays(model.family)
     return tuple(_packed(one, own, loras if one.work == "denoise" else ()) if stays else one for one, own in found)
 

@@ -14,7 +14,7 @@ from halftone.library.families.known_families import BY_NAME, Family, Prediction
 from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import Header
 from halftone.library.kinds.additions import ADDITIONS
-from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, told_base
+from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, titled_base
 from halftone.library.kinds.loras import LoraFacts, lora_facts
 from halftone.library.kinds.marks import Shapes, View, view_of
 from halftone.library.kinds.parts import IMAGE_ENCODERS, TEXT_ENCODERS, VAES, PartKind
@@ -192,8 +192,8 @@ def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) 
     """(which model of its family it is, whether the file itself says so)."""
     fits = (base for base in layout.bases if view.all(base.marks) and not view.any(base.without))
     base = next(fits, Base(layout.family, alike=True))
-    told = told_base(base.name, metadata, name)
-    return told or (base, True)
+    titled = titled_base(base.name, metadata, name)
+    return titled or (base, True)
 
 
 def lacking(family: Family, holds: Iterable[tuple[str, str]]) -> tuple[str, ...]:

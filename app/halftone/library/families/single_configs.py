@@ -27,7 +27,7 @@ def unet(shapes: Shapes, family: Config) -> Config:
     channels = [shapes[f"input_blocks.{level[0]}.0.out_layers.3.weight"][0] for level in levels]
     depths = [count_blocks(shapes, rf"input_blocks\.{level[0]}\.1\.transformer_blocks\.(\d+)\.") for level in levels]
     depths_there = [max(1, depth) for depth in depths]
-    if not depths[-1]:  # the middle is as deep as the last level, or as it is told to be
+    if not depths[-1]:  # the middle is as deep as the last level; where that has no depth, its own counts
         depths_there[-1] = max(1, count_blocks(shapes, r"middle_block\.1\.transformer_blocks\.(\d+)\."))
     heads = family["attention_head_dim"]
     config: Config = {

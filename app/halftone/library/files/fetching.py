@@ -30,7 +30,7 @@ _REASONS: Final = (
     ((TimeoutError, ConnectionRefusedError), Words("the server does not answer")),
 )
 _CAME: Final[dict[Unfit, str]] = {
-    "damaged": "what came is cut off, or no tokenizer",
+    "damaged": "what came is cut off, or is not a tokenizer",
     "other": "what came is the tokenizer of another model",
 }
 

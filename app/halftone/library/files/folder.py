@@ -132,8 +132,8 @@ def _stem(config: Mapping[str, object], files: Iterable[str]) -> str:
     """The beginning of the weight files' names in the library of a part's class."""
     if "_class_name" in config or "_diffusers_version" in config:
         return _DIFFUSERS
-    told = "model_type" in config or "architectures" in config
-    return _DIFFUSERS if not told and any(_variant(file, _DIFFUSERS) is not None for file in files) else _TRANSFORMERS
+    has_type = "model_type" in config or "architectures" in config
+    return _DIFFUSERS if not has_type and any(_variant(file, _DIFFUSERS) is not None for file in files) else _TRANSFORMERS
 
 
 def _variant(file: str, stem: str) -> str | None:

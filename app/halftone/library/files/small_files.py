@@ -49,7 +49,7 @@ _T5_SIZES: Final = range(32_000, 32_129)
 
 Unfit = Literal["damaged", "other"]
 _UNFIT: Final[dict[Unfit, str]] = {
-    "damaged": "it is cut off, or no tokenizer",
+    "damaged": "it is cut off, or is not a tokenizer",
     "other": "it is the tokenizer of another model",
 }
 
@@ -95,8 +95,8 @@ def check_here(facts: ModelFacts) -> None:
     if files := lacking(facts):
         with suppress(OSError):
             files[0].place.parent.mkdir(exist_ok=True)
-        told = tuple(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
-        raise HalftoneError("model-needs-files", path=facts.path, files=told, folder=str(files[0].place.parent))
+        names = tuple(f"{file.repository}/{file.path} ({size_text(file.size)})" for file in files)
+        raise HalftoneError("model-needs-files", path=facts.path, files=names, folder=str(files[0].place.parent))
 
 
 def unfit(data: bytes) -> Unfit | None:

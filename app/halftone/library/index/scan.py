@@ -76,11 +76,15 @@ def _scan(index: Index, walk: Walk, root: str, progress: Callable[[int, int], ob
     pop, encoding, errors = known.pop, sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
     for found in walk.files(root):
         files += 1
+        path, _, stamp, beside = found
         if patient:
-            contents += _files_of(found)
-        if pop(found.path.encode(encoding, errors), None) != found.stamp:  # os.fsencode takes twice the time
-            if patient and not is_settled(found.path):
-                growing.append(found.path)
+            contents.append(path)
+            if beside:
+                folder = path[: path.rindex(os.sep) + 1]
+                contents += [folder + name for name in beside]
+        if pop(path.encode(encoding, errors), None) != stamp:  # os.fsencode takes twice the time
+            if patient and not is_settled(path):
+                growing.append(path)
             else:
                 changed.append(found)
     closed = tuple(folder for folder in walk.closed if is_inside(folder, root))
@@ -102,14 +106,6 @@ def _scan(index: Index, walk: Walk, root: str, progress: Callable[[int, int], ob
         places=tuple(dict.fromkeys((root, *walk.folders[walked:]))),
         contents=tuple(contents),
     )
-
-
-def _files_of(found: Found) -> Iterator[str]:
-    """The file and those that describe it."""
-    yield found.path
-    if found.beside:
-        folder = os.path.dirname(found.path)
-        yield from (os.path.join(folder, name) for name in found.beside)
 
 
 def _read(changed: Sequence[Found]) -> Iterator[list[tuple[int, Read]]]:
@@ -141,11 +137,16 @@ def _end_with_parent() -> None:
 
 
 def is_settled(path: str) -> bool:
-    """Whether a file was not written to for a moment. A time in the future is that of another clock, and counts as old."""
+    """Whether a file was not written to for a moment."""
     try:
-        return abs(time.time() - os.stat(path).st_mtime) > SETTLED
+        return is_old(os.stat(path).st_mtime)
     except OSError:
         return True
+
+
+def is_old(written: float) -> bool:
+    """Whether a file last written at this time is whole by now. A time in the future is another clock's, and counts as old."""
+    return abs(time.time() - written) > SETTLED
 
 
 def is_offline(root: str) -> bool:

@@ -1,8 +1,6 @@
 """Finds model files below a folder: one entry a file, a diffusers folder or a folder of one part. Nothing is opened."""
 
 import hashlib
-import itertools
-import operator
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +18,14 @@ _STAMP: Final = 2**63 - 1
 _KIND: Final = 0o170000
 """The bits of a file's mode that say whether it is a regular one."""
 _PART: Final = "diffusion_pytorch_model"
+_BY_NUMBER: Final = os.scandir in os.supports_fd
+"""Whether a folder can be listed by the number that it is open under."""
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "blobs", "refs"})
 """Folders of programs, and of a hub cache those that hold the same files under other names."""
+
+
+_Seen = tuple[str, str, int, int]
+"""A model file in a folder: its stem, its name, its size, and what changes when it is rewritten."""
 
 
 class Found(NamedTuple):
@@ -71,48 +75,64 @@ class Walk:
 
     def _folder(self, folder: str) -> tuple[list[Found], list[str], list[str]]:
         """(files right in a folder, folders to walk, links to folders)."""
-        folders: list[str] = []
-        links: list[str] = []
-        models: list[tuple[str, os.DirEntry[str]]] = []
-        beside: dict[str, list[tuple[str, os.DirEntry[str]]]] = {}
         self.folders.append(folder)
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:  # a rescan spends its time here
-                    name = entry.name
-                    try:
-                        is_folder = entry.is_dir()
-                    except OSError:  # a link that leads nowhere, or around
-                        continue
-                    if is_folder:
-                        if name[0] != "." and name.lower() not in _SKIPPED:
-                            (links if _is_link(entry) else folders).append(entry.path)
-                        continue
-                    dot = name.rfind(".")
-                    ending = name[dot:]
-                    kind = _KINDS.get(ending) or _KINDS.get(ending.lower())
-                    if kind == "model":
-                        models.append((name[:dot], entry))
-                    elif kind == "beside":
-                        stem = stem_of(name)
-                        if stem in beside:
-                            beside[stem].append((name, entry))
-                        else:
-                            beside[stem] = [(name, entry)]
+            if not _BY_NUMBER:
+                return self._read(folder, folder)
+            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                return self._read(folder, number)
+            finally:
+                os.close(number)
         except OSError:
             self.closed.append(folder)
             return [], [], []
+
+    def _read(self, folder: str, place: str | int) -> tuple[list[Found], list[str], list[str]]:
+        """place: the folder, or the number that it is open under: then its files are found in it, not from the root on."""
+        folders: list[str] = []
+        links: list[str] = []
+        models: list[_Seen] = []
+        beside: dict[str, list[tuple[str, int]]] = {}
+        start = os.path.join(folder, "")
+        kind_of = _KINDS.get
+        with os.scandir(place) as entries:
+            for entry in entries:  # a rescan spends its time here
+                name = entry.name
+                try:
+                    if entry.is_dir():
+                        if name[0] != "." and name.lower() not in _SKIPPED:
+                            (links if _is_link(entry) else folders).append(start + name)
+                        continue
+                    dot = name.rfind(".")
+                    ending = name[dot:]
+                    kind = kind_of(ending) or kind_of(ending.lower())
+                    if kind is None:
+                        continue
+                    facts = entry.stat()
+                except OSError:  # gone since the folder was listed, or a link that leads nowhere, or around
+                    continue
+                size = facts.st_size
+                if kind == "model":
+                    if facts.st_mode & _KIND == stat.S_IFREG:
+                        models.append((name[:dot], name, size, facts.st_mtime_ns * 31 + size))
+                else:
+                    stem = stem_of(name)
+                    if stem in beside:
+                        beside[stem].append((name, facts.st_mtime_ns * 31 + size))
+                    else:
+                        beside[stem] = [(name, facts.st_mtime_ns * 31 + size)]
         near_config = {name for stem in ("config", stem_of(INDEX)) for name, _ in beside.get(stem, ())}
         is_whole = INDEX in near_config
         is_part = "config.json" in near_config and any(
-            stem.startswith(_PART) and entry.name.endswith(".safetensors") for stem, entry in models
+            stem.startswith(_PART) and name.endswith(".safetensors") for stem, name, *_ in models
         )
         if is_whole or is_part:
-            files = [entry.path for _, entry in (*models, *itertools.chain.from_iterable(beside.values()))]
-            found = _whole(folder, files, folders if is_whole else [])
+            names = (*(name for _, name, *_ in models), *(name for near in beside.values() for name, _ in near))
+            found = _whole(folder, [start + name for name in names], folders if is_whole else [])
             self.folders += folders if is_whole else ()
             return ([found], [], []) if is_whole else ([found], folders, links)
-        return _models(models, beside), folders, links
+        return _models(start, models, beside), folders, links
 
 
 def _is_link(entry: os.DirEntry[str]) -> bool:
@@ -121,32 +141,20 @@ def _is_link(entry: os.DirEntry[str]) -> bool:
     return entry.is_symlink() or (junction is not None and junction())
 
 
-def _models(models: list[tuple[str, os.DirEntry[str]]], beside: dict[str, list[tuple[str, os.DirEntry[str]]]]) -> list[Found]:
-    """models: with their stems; beside: by stem."""
+def _models(start: str, models: list[_Seen], beside: dict[str, list[tuple[str, int]]]) -> list[Found]:
+    """start: of every path; beside: by stem, names with what changes when the file is rewritten."""
     all_found: list[Found] = []
     near, make = beside.get, partial(tuple.__new__, Found)  # half the time of Found's own
-    for stem, entry in models:
-        try:
-            facts = entry.stat()
-            if facts.st_mode & _KIND != stat.S_IFREG:
-                continue
-            size = facts.st_size
-            stamp = facts.st_mtime_ns * 31 + size
-            names = ()
-            if found := near(stem):
-                if len(found) > 1:
-                    found.sort(key=_first)
-                names = tuple([other for other, _ in found])
-                for number, (_, other) in enumerate(found, 2):
-                    facts = other.stat()
-                    stamp += number * (facts.st_mtime_ns * 31 + facts.st_size)
-            all_found.append(make((entry.path, size, stamp & _STAMP, names)))
-        except OSError:
-            continue
+    for stem, name, size, changes in models:
+        stamp, names = changes, ()
+        if found := near(stem):
+            if len(found) > 1:
+                found.sort()
+            names = tuple([near_name for near_name, _ in found])
+            for number, (_, other) in enumerate(found, 2):
+                stamp += number * other
+        all_found.append(make((start + name, size, stamp & _STAMP, names)))
     return all_found
-
-
-_first: Final = operator.itemgetter(0)
 
 
 def stem_of(name: str) -> str:

@@ -54,7 +54,7 @@ _SIGNS: Final = re.compile(r"[^a-z0-9.]+")
 
 _SDXL: Final = (of.SDXL.name,)
 _SD15: Final = (of.SD1.name,)
-_TOLD: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
+_TITLED: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
     (("FLUX.1 dev",), r"\bkontext\b", Base("FLUX.1 Kontext", guidance=2.5, takes=("picture",))),
     (("FLUX.1 dev",), r"\bkrea\b", Base("FLUX.1 Krea", guidance=4.5)),
     (("FLUX.1 dev",), r"\b(?:hyper|turbo|8 ?step)", Base("FLUX.1 dev in 8 steps", steps=8)),
@@ -78,15 +78,15 @@ _TOLD: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
 """(bases of which it may be one, words, the base)."""
 
 
-def told_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, bool] | None:
+def titled_base(base: str, metadata: Mapping[str, str], name: str) -> tuple[Base, bool] | None:
     """(the base in a title, whether the file itself has it; False: only its name, which anyone may change)."""
     title = _plain(" ".join(metadata.get(key, "") for key in _TITLES))
-    for bases, words, told in _TOLD:
+    for bases, words, titled in _TITLED:
         if base not in bases:
             continue
         for text, sure in ((title, True), (_plain(name), False)):
             if re.search(words, text):
-                return msgspec.structs.replace(told, alike=True), sure
+                return msgspec.structs.replace(titled, alike=True), sure
     return None
 
 

@@ -39,7 +39,7 @@ _WORDS: Final = (
     "b_norm",
     "on_input",
 )
-"""A file without any of these holds nothing of these kinds; most files are told apart by that."""
+"""A file without any of these holds nothing of these kinds; that rules out most files."""
 _DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b", "a1")
 _UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a")
 _PATHS: Final = 4096

@@ -94,11 +94,11 @@ def _factor(pieces: list[str], start: int, end: int) -> float:
     """The factor of a pair; a weight in it is removed from the text."""
     if pieces[start] == "[":
         return 1 / UP
-    told = _WEIGHT.search(pieces[end - 1]) if end - 1 > start else None
-    if told is None:
+    weight = _WEIGHT.search(pieces[end - 1]) if end - 1 > start else None
+    if weight is None:
         return UP
-    pieces[end - 1] = pieces[end - 1][: told.start()]
-    return max(-_HUGE, min(_HUGE, float(told[1])))
+    pieces[end - 1] = pieces[end - 1][: weight.start()]
+    return max(-_HUGE, min(_HUGE, float(weight[1])))
 
 
 def _add(parts: list[Part], text: str, weight: float) -> None:

@@ -7,7 +7,7 @@ STEP: Final = 0.1
 _PLACES: Final = 2
 _NUMBER: Final = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
 _TAG: Final = re.compile(rf"<(?:lora|lyco|hypernet):[^<>:]+(?::({_NUMBER}))?[^<>]*>", re.IGNORECASE)
-_TOLD: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
+_WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _ENDS: Final = frozenset(" \t\r\n,.;:|()[]{}<>\\")
 """What a word ends at."""
 _OPENING: Final = "(["
@@ -89,8 +89,8 @@ def _word_at(text: str, place: int) -> tuple[int, int]:
 def _means(text: str, pair: tuple[int, int], start: int, end: int, *, cursor: bool) -> bool:
     """Whether a change of these words is one of the weight of a pair of brackets."""
     inner, _ = _weight_in(text, pair)
-    told = text[pair[0]] == "(" and inner[1] < pair[1] - 1
-    around = cursor and told and pair[0] <= start and end <= pair[1]
+    weighted = text[pair[0]] == "(" and inner[1] < pair[1] - 1
+    around = cursor and weighted and pair[0] <= start and end <= pair[1]
     return around or (start, end) in (inner, pair)
 
 
@@ -99,8 +99,8 @@ def _weight_in(text: str, pair: tuple[int, int]) -> tuple[tuple[int, int], float
     start, end = pair[0] + 1, pair[1] - 1
     if text[pair[0]] == "[":
         return (start, end), 1 - STEP
-    told = _TOLD.search(text, start, end)
-    return ((start, end), 1 + STEP) if told is None else ((start, told.start()), float(told[1]))
+    written = _WEIGHT.search(text, start, end)
+    return ((start, end), 1 + STEP) if written is None else ((start, written.start()), float(written[1]))
 
 
 def _crosses(pairs: list[tuple[int, int]], start: int, end: int) -> bool:

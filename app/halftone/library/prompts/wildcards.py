@@ -140,12 +140,12 @@ def _choice(tokens: Sequence[re.Match[str]], start: int, end: int, ends: Mapping
 def _counted(row: Row) -> tuple[int, int | None, str, Row]:
     """(least, most, separator, the first option) of `2$$a`, `1-3$$a`, `2-$$a`, `-3$$a` or `2$$ and $$a`."""
     first = row[0] if row and isinstance(row[0], str) else ""
-    told = _COUNT.match(first)
-    if told is None or not (told[1] or told[3]):
+    found = _COUNT.match(first)
+    if found is None or not (found[1] or found[3]):
         return 1, 1, ", ", row
-    least = int(told[1][:6] or 0)
-    most = (int(told[3][:6]) if told[3] else None) if told[2] else least
-    rest = first[told.end() :]
+    least = int(found[1][:6] or 0)
+    most = (int(found[3][:6]) if found[3] else None) if found[2] else least
+    rest = first[found.end() :]
     between, joined, after = rest.partition("$$")
     rest, between = (after, between) if joined else (rest, ", ")
     return least, most, between, (rest, *row[1:]) if rest else row[1:]
@@ -153,12 +153,12 @@ def _counted(row: Row) -> tuple[int, int | None, str, Row]:
 
 def weighed(row: Row) -> tuple[float, Row]:
     """`3::a` -> (3, a); what names no weight has 1."""
-    told = _WEIGHT.match(row[0]) if row and isinstance(row[0], str) else None
-    if told is None:
+    found = _WEIGHT.match(row[0]) if row and isinstance(row[0], str) else None
+    if found is None:
         return 1.0, row
     assert isinstance(row[0], str)
-    rest = row[0][told.end() :]
-    return min(float(told[1]), 1e6), (rest, *row[1:]) if rest else row[1:]
+    rest = row[0][found.end() :]
+    return min(float(found[1]), 1e6), (rest, *row[1:]) if rest else row[1:]
 
 
 def is_drawn(text: str) -> bool:

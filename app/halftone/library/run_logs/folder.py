@@ -107,7 +107,7 @@ def _files(place: Path) -> tuple[list[tuple[str, Path]], bool]:
 
 
 def _walk(place: Path) -> Iterator[Path]:
-    os.listdir(place)  # an error of the folder itself is told, of those inside it is not
+    os.listdir(place)  # an error of the folder itself is reported, one of a folder inside it is not
     for folder, inside, names in os.walk(place):
         inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _NO_FOLDER)
         yield from (path for name in sorted(names) if os.path.isfile(path := Path(folder, name)))

@@ -29,7 +29,7 @@ def is_own_state(path: Path) -> bool:
 
 
 def read_own_state(path: Path, into: Collector) -> None:
-    """Nothing of a file of that name from another program. OSError if it cannot be read."""
+    """Read the state of a run; a file of this name from another program is left out. Raises OSError."""
     try:
         with open_regular(path) as file:
             header = parse_header(file, path.stat().st_size, path)

@@ -72,7 +72,7 @@ class Layout(NamedTuple):
         return self._numbers(rows, self.value, self.kind)
 
     def walls(self, rows: Bytes) -> NDArray[np.float64]:
-        """NaN where none is told."""
+        """Return NaN where none is given."""
         found = self._numbers(rows, self.wall, "<f8") if self.wall >= 0 else np.zeros(len(rows))
         return np.where(found == 0, np.nan, found)
 

@@ -148,7 +148,7 @@ class Collector:
     """Collects what the readers find in one file."""
 
     def __init__(self, file: str, on_way: Callable[[float], None] = lambda _share: None) -> None:
-        """on_way: told now and then what share of the file was read; it may raise JobCancelled."""
+        """on_way: gets the share of the file that was read, now and then; it may raise JobCancelled."""
         self.file = file
         self.on_way = on_way
         self.tracks: dict[str, Track] = {}
@@ -157,7 +157,7 @@ class Collector:
         self.notes: list[Note] = []
         self.marks: set[Trainer] = set()
         """Programs of which the file shows a sign."""
-        self._told: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def put(self, tag: str, quantity: Quantity, point: Point, *, counted: bool = False) -> None:
         """counted: the step is only the number's place among those of its name."""
@@ -175,7 +175,7 @@ class Collector:
             track.put_many(found if near.all() else Numbers._make(part[near] for part in found))
 
     def happened(self, kind: HappeningKind, step: int | None, line: int, seat: int, words: str) -> None:
-        count = self._told[kind] = self._told.get(kind, 0) + 1
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
         if count <= _KEPT:
             self.happenings.append(Happening(kind, step, self.file, line, seat, words.strip()[:200]))
 

@@ -116,7 +116,7 @@ class _Table:
                 numbers = Numbers(steps[at], exact, number + at, seats, walls[at])
                 self._into.put_many(column.name, column.quantity, numbers)
         self._reader.seat += len(lines)
-        self._reader.told = True
+        self._reader.has_steps = True
         return True
 
 

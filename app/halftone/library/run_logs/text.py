@@ -124,8 +124,9 @@ class Reader:
     """Reads one file of text into a collector, line by line.
 
     bar: (step, of how many) of the longest bar, the training's; epochs: how many were done, where a bar of their own counts them;
-    counted: the last step by name; loss: (name, last number) of the training's loss; begun: whether there was one; told: whether
-    any number came with its step; seat: number of lines; seen: the last line's parts, None where it must not stand for others.
+    counted: the last step by name; loss: (name, last number) of the training's loss; begun: whether there was one; has_steps:
+    whether any number came with its step; seat: number of lines; seen: the last line's parts, None where it must not stand for
+    others.
     """
 
     def __init__(self, into: Collector) -> None:
@@ -138,7 +139,7 @@ class Reader:
         self.begun = False
         self.precise = False
         """Whether a line named the precision since numbers began."""
-        self.told = False
+        self.has_steps = False
         self.step: int | None = None
         self.seen: Seen | None = None
 
@@ -154,21 +155,21 @@ class Reader:
         lower = text.lower() if text.isascii() else _lower(text)
         bar = self._bar_of(lower) if "[" in text and "/" in text else None
         pairs = _pairs(text, lower)
-        told = _STEP.search(lower) if pairs and bar is None and ("step" in lower or "iter" in lower) else None
-        kept = pairs if told or bar or any(pair.quantity != "rate" for pair in pairs) else []
+        step_match = _STEP.search(lower) if pairs and bar is None and ("step" in lower or "iter" in lower) else None
+        kept = pairs if step_match or bar or any(pair.quantity != "rate" for pair in pairs) else []
         if kept or self.begun:
             self._note_precision(piece)
         else:
             self.into.settings += settings_in(text, lower, self.into.file, piece.number)
         if kept:
-            step = int(told.group(1)) if told else bar.step if bar else None
+            step = int(step_match.group(1)) if step_match else bar.step if bar else None
             self._put([(pair.name, pair.quantity, pair.value) for pair in kept], step, piece, math.nan)
         whole_bar = bar is not None and text.endswith("]") and "valid" not in lower
         kind = None if whole_bar else happening_in(text, lower)
         if kind is not None:
             self._happened(kind, piece)
         elif self.begun and (bar or not _BAR.search(lower)):
-            self.seen = self._understood(text, kept, told, bar)
+            self.seen = self._understood(text, kept, step_match, bar)
 
     def _note_precision(self, piece: Piece) -> None:
         """Settings come before the numbers, but for the precision, which some programs name beside them."""
@@ -176,7 +177,7 @@ class Reader:
             self.precise = True
             self.into.settings.append(said)
 
-    def _understood(self, text: str, pairs: "list[_Pair]", told: re.Match[str] | None, bar: "_Bar | None") -> Seen | None:
+    def _understood(self, text: str, pairs: "list[_Pair]", step_match: re.Match[str] | None, bar: "_Bar | None") -> Seen | None:
         values = tuple(_value(pair.name, pair.quantity, pair.span) for pair in pairs)
         fixed = tuple(pair.named for pair in pairs)
         if bar:
@@ -187,8 +188,8 @@ class Reader:
             return shape._replace(fixed=(*fixed, bar.total_span))
         if not values:
             return None
-        if told:
-            return Seen(text, "own", told.span(1), values, fixed=(*fixed, (told.start(), told.start(1))))
+        if step_match:
+            return Seen(text, "own", step_match.span(1), values, fixed=(*fixed, (step_match.start(), step_match.start(1))))
         return Seen(text, "under", None, values, fixed=fixed) if self.bar else None
 
     def _happened(self, kind: HappeningKind, piece: Piece) -> None:
@@ -204,8 +205,8 @@ class Reader:
         """A loss that only words report, in the step after the last one shown."""
         name, last = self.loss
         if math.isfinite(last):
-            told = _STEP.search(piece.text.lower())
-            step = int(told.group(1)) if told else 1 if self.step is None else self.step + 1
+            step_match = _STEP.search(piece.text.lower())
+            step = int(step_match.group(1)) if step_match else 1 if self.step is None else self.step + 1
             self._put([(name, "loss", math.nan)], step, piece, math.nan)
 
     def _bar_of(self, text: str) -> "_Bar | None":
@@ -282,12 +283,12 @@ class Reader:
 
     def _put(self, found: list[tuple[str, Quantity, float]], step: int | None, piece: Piece, wall: float) -> None:
         for tag, quantity, value in found:
-            self.told = self.told or step is not None or self.bar is not None
+            self.has_steps = self.has_steps or step is not None or self.bar is not None
             at = self._unstepped(tag, quantity) if step is None else step
             self.counted[tag] = at
             exact = 2.0**value if tag.endswith("log_scale") and abs(value) < 1000 else value
             point = Point(at, exact, piece.number, self.seat, wall)
-            self.into.put(tag, quantity, point, counted=step is None and not self.told)
+            self.into.put(tag, quantity, point, counted=step is None and not self.has_steps)
             if step is not None or self.bar or quantity != "scale":  # a count of scales is not a step
                 self.step = at
             if quantity == "loss":
@@ -298,7 +299,7 @@ class Reader:
         """The step of a number without one: the bar's, the last known one, or its count."""
         if self.bar:
             return self.bar[0]
-        if self.told and self.step is not None and quantity in {"scale", "gradient", "rate"}:
+        if self.has_steps and self.step is not None and quantity in {"scale", "gradient", "rate"}:
             return self.step
         return self.counted.get(tag, 0) + 1
 

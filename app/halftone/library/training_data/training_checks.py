@@ -98,12 +98,12 @@ Settings = dict[str, int | float]
 
 def settings_of(model: ModelFacts) -> Settings:
     """The model's own training settings; none where its note has none, or a wrong one."""
-    told = {name: value for name, value in model.training.items() if name in TrainConfig.__struct_fields__}
+    given = {name: value for name, value in model.training.items() if name in TrainConfig.__struct_fields__}
     try:
-        msgspec.convert({"model": "", "pictures": "", "output": "", **told}, TrainConfig)
+        msgspec.convert({"model": "", "pictures": "", "output": "", **given}, TrainConfig)
     except msgspec.ValidationError:
         return {}
-    return told
+    return given
 
 
 def settings_for(model: object) -> Settings:

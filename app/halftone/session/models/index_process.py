@@ -26,10 +26,15 @@ _ALIVE: Final = 30.0
 """Seconds between two empty lines: writing one fails once the window is gone."""
 
 
-def scan_now(settings: Settings, progress: Callable[[str, int, int], object]) -> tuple[Scanned, ...]:
-    """Bring the index up to date once. progress: gets root, files read, files to read. Raises sqlite3.Error."""
+def scan_now(
+    settings: Settings, progress: Callable[[str, int, int], object], folders: Sequence[str] | None = None
+) -> tuple[Scanned, ...]:
+    """Bring the index up to date once. progress: gets root, files read, files to read; folders: None for those of the settings.
+
+    Raises sqlite3.Error.
+    """
     with Index() as index:
-        return scan(index, roots_of(settings), progress)
+        return scan(index, roots_of(settings) if folders is None else folders, progress)
 
 
 def keep_watching(folders: Sequence[str]) -> None:

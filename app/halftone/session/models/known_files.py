@@ -54,18 +54,20 @@ class LoraList:
     def __init__(self, store: Store, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        self._looks = 0
+        self._looks = self._comparisons = 0
         self._read: tuple[str, ...] | None = None
         self._own: dict[str, str] = {}
         """The LoRAs in the folders `_read`."""
+        self._waiting: list[Callable[[], object]] = []
         store.subscribe(
             lambda state: (_own_folders(state.settings), state.library.changes, state.models is not NOTHING_FOUND),
             lambda _changed: self._look(_own_folders(store.state.settings)),
         )
         store.subscribe(lambda state: (lora_folders(state.settings), state.models.loras), lambda _found: self._show())
 
-    def look(self) -> None:
-        """Read all folders in the background: they may not be watched."""
+    def look(self, then: Callable[[], object] | None = None) -> None:
+        """Read all folders in the background: they may not be watched. then: called once they were read."""
+        self._waiting += () if then is None else (then,)
         self._look(lora_folders(self._store.state.settings))
 
     def _look(self, folders: tuple[str, ...]) -> None:
@@ -81,15 +83,28 @@ class LoraList:
         if number == self._looks and own == _own_folders(self._store.state.settings):
             self._read, self._own = own, known
             self._show()
+            waiting, self._waiting = self._waiting, []
+            for then in waiting:
+                then()
 
     def _show(self) -> None:
+        """Show the LoRAs that lie in the folders. There may be thousands, so they are compared in the background."""
         state = self._store.state
-        folders = lora_folders(state.settings)
+        folders, found, own = lora_folders(state.settings), state.models.loras, self._own
+        self._comparisons += 1
+        number = self._comparisons
         if self._read == _own_folders(state.settings):
-            known = {**state.models.loras, **self._own}
-            roots = outermost(folders)
-            paths = {name: path for name, path in known.items() if any(is_inside(os.path.abspath(path), root) for root in roots)}
+            self._executor.run(lambda: _inside({**found, **own}, folders), lambda paths: self._compared(number, folders, paths))
+
+    def _compared(self, number: int, folders: tuple[str, ...], paths: dict[str, str]) -> None:
+        if number == self._comparisons:
             self._store.take(Replaced(part=Loras(paths=paths, folders=folders)))
+
+
+def _inside(known: dict[str, str], folders: tuple[str, ...]) -> dict[str, str]:
+    """Return the files that lie in one of the folders."""
+    roots = outermost(folders)
+    return {name: path for name, path in known.items() if any(is_inside(os.path.abspath(path), root) for root in roots)}
 
 
 def _own_folders(settings: Settings) -> tuple[str, ...]:
@@ -104,13 +119,18 @@ class EmbeddingList:
         self._store = store
         self._executor = executor
         self._looks = 0
+        self._waiting: list[Callable[[], object]] = []
         store.subscribe(lambda state: inversion_folders(state.settings), lambda _folders: self.look())
         store.subscribe(lambda state: state.draft.inversions, lambda _files: self.look())
         store.subscribe(lambda state: (state.models, state.library.changes), lambda _found: self.look())
         store.subscribe(lambda state: state.selections, lambda _count: self._measure())
 
-    def look(self) -> None:
-        """Read the folders in the background. Files that the draft names count before those, as long as they are there."""
+    def look(self, then: Callable[[], object] | None = None) -> None:
+        """Read the folders in the background. Files that the draft names count before those, as long as they are there.
+
+        then: called once they were read.
+        """
+        self._waiting += () if then is None else (then,)
         state = self._store.state
         folders = inversion_folders(state.settings)
         requested = tuple(path for path in state.draft.inversions if Path(path).is_absolute())  # a picture's text has only names
@@ -129,6 +149,9 @@ class EmbeddingList:
         """number: of the look; an older one may end later."""
         if number == self._looks:
             self._store.take(Replaced(part=replace(self._store.state.embeddings, known=known)))
+            waiting, self._waiting = self._waiting, []
+            for then in waiting:
+                then()
 
     def _measured(self, model: str, widths: tuple[int, ...]) -> None:
         current = self._store.state.model

@@ -68,6 +68,9 @@ class ModelLibrary:
         self._kill_hashing: Callable[[], object] | None = None
         self._hashed: object = None
         self._kill_search: Callable[[], object] | None = None
+        self._kill_scan: Callable[[], object] | None = None
+        self._waiting: list[Callable[[bool], object]] = []
+        """What is called after the next scan."""
         self._kill_weighing: Callable[[], object] | None = None
         self._to_weigh: list[str] = []
         self._leaving: set[str] = set()
@@ -94,10 +97,10 @@ class ModelLibrary:
         self._started = False
         self._later.stop()
         self._quiet.stop()
-        for kill in (self._kill, self._kill_hashing, self._kill_search, self._kill_weighing):
+        for kill in (self._kill, self._kill_hashing, self._kill_search, self._kill_scan, self._kill_weighing):
             if kill is not None:
                 kill()
-        self._kill = self._kill_hashing = self._kill_search = self._kill_weighing = None
+        self._kill = self._kill_hashing = self._kill_search = self._kill_scan = self._kill_weighing = None
 
     def _follow(self) -> None:
         """Other folders may be set now."""
@@ -234,6 +237,28 @@ class ModelLibrary:
         """Read the index and scan all folders now, with a new process."""
         self._watch(roots_of(self._store.state.settings))
 
+    def scan(self, then: Callable[[bool], object]) -> None:
+        """Scan all folders once, beside the process that watches. then: gets whether the index is up to date."""
+        self._waiting.append(then)
+        if self._kill_scan is None:
+            self._scan()
+
+    def _scan(self) -> None:
+        """Scan for those that wait now; who comes later needs the next scan."""
+        waiting, self._waiting = self._waiting, []
+        roots = roots_of(self._store.state.settings)
+        self._kill_scan = self._commands.start("index", "--", *roots, ended=lambda end: self._scan_ended(waiting, end))
+
+    def _scan_ended(self, waiting: Sequence[Callable[[bool], object]], end: Finished) -> None:
+        self._kill_scan = None
+        if end.code != 0:
+            _log.error("The model folders could not be scanned: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
+        self._read()
+        for then in waiting:
+            then(end.code == 0)
+        if self._waiting:
+            self._scan()
+
     # --- folders of other programs ----------------------------------------------------------------------------------
 
     def _found(self, end: Finished) -> None:
@@ -288,16 +313,16 @@ class ModelLibrary:
 
     # --- files ------------------------------------------------------------------------------------------------------
 
-    def delete(self, paths: Iterable[str], to_bin: Callable[[Sequence[str]], T], then: Callable[[T], object]) -> None:
+    def delete(self, paths: Iterable[str], to_bin: Callable[[Iterable[Sequence[str]]], T], then: Callable[[T], object]) -> None:
         """Move files to the system's bin off this thread, with the files that describe them alone.
 
-        to_bin: moves paths; then: gets what it returned.
+        to_bin: moves models, each a file and those that describe it; then: gets what it returned.
         """
         leaving = tuple(path for path in paths if path not in self._leaving)
         self._leaving.update(leaving)
 
         def work() -> tuple[T, frozenset[str]]:
-            binned = to_bin([file for path in leaving for file in with_beside(path)])
+            binned = to_bin(with_beside(path) for path in leaving)
             return binned, frozenset(path for path in leaving if not os.path.lexists(path))
 
         def done(found: tuple[T, frozenset[str]]) -> None:

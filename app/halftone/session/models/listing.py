@@ -79,8 +79,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """rows: in order. places: how many each place holds; states, families: of the place; bytes: size of the rows.
-    numbers: path -> number of its row; unchecked: rows that a check could be queued for. elsewhere: how many rows of other
-    shelves have the words that are searched for.
+    numbers: path -> number of its row; unchecked: rows that a check could be queued for. elsewhere: how many rows of a
+    shelf match the search, of each shelf with matches outside this place.
     """
 
     rows: tuple[Row, ...] = ()
@@ -211,10 +211,12 @@ def look(rows: Sequence[Row], query: Query) -> Listing:
     here = [row for row in rows if _is_at(row, query.place)]
     shown = [row for row in here if _fits(row, query)]
     terms = query.words.casefold().split()
-    elsewhere = Counter[str]()
+    elsewhere: dict[str, int] = {}
     if terms:
         shown = [row for row in shown if _has(row, terms)]
-        elsewhere.update(row.entry.shelf for row in rows if row.entry.shelf != query.place and _has(row, terms))
+        matches = Counter(row.entry.shelf for row in rows if _has(row, terms))
+        matches_here = Counter(row.entry.shelf for row in here if _has(row, terms))
+        elsewhere = {shelf: count for shelf, count in matches.items() if count > matches_here[shelf]}
     ordered = tuple(_sorted(shown, query))
     return Listing(
         rows=ordered,

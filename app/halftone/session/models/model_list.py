@@ -51,23 +51,24 @@ class ModelList:
         if folders != self._folders:
             self.refresh()
 
-    def refresh(self) -> None:
-        """Read the headers of all known models again."""
+    def refresh(self, then: Callable[[], object] = lambda: None) -> None:
+        """Read the headers of all known models again. then: called once they were read."""
         self._folders = self._store.state.settings.model_folders
         wanted, indexed = self._wanted, self._store.state.library.watching
-        self._executor.run(lambda: describe_all(wanted, indexed=indexed), lambda found: self._read(wanted, found))
+        self._executor.run(lambda: describe_all(wanted, indexed=indexed), lambda found: self._read(wanted, found, then))
 
     @property
     def _wanted(self) -> tuple[str, ...]:
         settings = self._store.state.settings
         return tuple(dict.fromkeys((POCKET, *settings.model_folders, settings.last_model)))
 
-    def _read(self, wanted: tuple[str, ...], found: Found) -> None:
+    def _read(self, wanted: tuple[str, ...], found: Found, then: Callable[[], object]) -> None:
         """What was chosen or taken off the list while the headers were read counts: then they are read again."""
         if set(wanted) == set(self._wanted):
             self.show(found)
+            then()
         else:
-            self.refresh()
+            self.refresh(then)
 
     def show(self, found: Found) -> None:
         """Put these models in place of those known before; forget a model that was deleted from a folder that is still there."""

@@ -1,5 +1,6 @@
 """How long the next picture takes and whether it fits, as far as models and finished pictures tell."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,7 @@ import msgspec
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Precision
 from halftone.gallery.timed import Conditions, names_of
-from halftone.health.forecasts.picture_memory import Forecast
+from halftone.health.forecasts.picture_memory import Forecast, memory_key
 from halftone.library.families.networks import Network, known_networks
 from halftone.session.checks import Checks
 from halftone.session.events import Replaced
@@ -78,28 +79,33 @@ class Estimates:
         The memory of other models than the selected one is not known.
         """
         state, lacking = self._store.state, list[tuple[Shortage, DType]]()
+        known = dict[tuple[bytes, Precision | None], Forecast | None]()
         for request in requests:
             if state.model is None or request.model != state.model.id:
                 continue
             full = request.numerics.precision == "float32" != state.numerics.precision
             shape, kind = request_shape(request, state.model), precision or ("float32" if full else None)
-            short, dtype = shortage(shape, self.memory(request, kind)), self.dtype(kind)
+            key = memory_key(request, state.model), kind
+            if key not in known:
+                known[key] = self.memory(request, kind)
+            short, dtype = shortage(shape, known[key]), self.dtype(kind)
             if short is not None and (shape, dtype) not in state.networks.accepted:
                 lacking.append((short, dtype))
         return max(lacking, key=lambda one: one[0].needed, default=None)
 
     def seconds(self, requests: Sequence[PictureRequest]) -> float | None:
         """How long all of these take, the steps and sizes of each considered; None where nothing like one was measured."""
-        state, now = self._store.state, self.conditions()
-        total = 0.0
+        state, now, counts = self._store.state, self.conditions(), Counter[tuple[str, Shape]]()
         for request in requests:
-            under = msgspec.structs.replace(now, model=request.model)
-            model = state.models.models.get(request.model)
-            shape = None if model is None else request_shape(request, model)
-            known = None if shape is None else computed(request.model, shape, state.history.timed.times(under))
-            if known is None:
+            if (model := state.models.models.get(request.model)) is None:
                 return None
-            total += known.seconds * request.batch
+            counts[request.model, request_shape(request, model)] += request.batch
+        total = 0.0
+        for (name, shape), count in counts.items():
+            under = msgspec.structs.replace(now, model=name)
+            if (known := computed(name, shape, state.history.timed.times(under))) is None:
+                return None
+            total += known.seconds * count
         return total
 
     def accept(self, shape: Shape, dtype: DType) -> None:

@@ -26,7 +26,7 @@ _PICTURE: Final[dict[Phase, tuple[float, float]]] = {
 }
 """The part of a job that each phase is, from and to."""
 _ENOUGH: Final = 0.1
-"""The share of a job from which the time left is told."""
+"""The share of a job from which the time left is shown."""
 
 
 def share(job: Job) -> float:

@@ -1,6 +1,6 @@
 """The finished pictures that the program knows, frozen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -136,9 +136,9 @@ def with_made(history: PictureHistory, made: Made) -> PictureHistory:
     return replace(history, known=known, listed=listed, latest=made)
 
 
-def without(history: PictureHistory, path: str) -> PictureHistory:
-    """The history once a picture was moved to the bin, from where it may come back."""
-    return replace(history, listed=tuple(other for other in history.listed if other != path))
+def without(history: PictureHistory, paths: Collection[str]) -> PictureHistory:
+    """Return the history without pictures that were moved to the bin, from where they may come back."""
+    return replace(history, listed=tuple(path for path in history.listed if path not in paths))
 
 
 def with_times(history: PictureHistory, *pictures: tuple[PictureFacts, PictureRequest]) -> PictureHistory:

@@ -199,9 +199,9 @@ class PictureList:
         """A picture is shown."""
         self._show(replace(self._history, shown=made.key))
 
-    def remove(self, path: str) -> None:
-        """A picture was moved to the bin."""
-        self._show(without(self._history, path))
+    def remove(self, paths: frozenset[str]) -> None:
+        """Take pictures off the list that were moved to the bin."""
+        self._show(without(self._history, paths))
 
     def hear(self, event: AnyEvent, blob: bytes) -> None:
         """The worker made a picture: list it. One that was made larger stands there with what made its source."""

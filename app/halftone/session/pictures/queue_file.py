@@ -11,7 +11,7 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, JobCommand, Upscale
 from halftone.contract.request import PictureRequest
 from halftone.session.pictures.grid import Cell, Grid
-from halftone.session.state import AppState, Job, LeftQueue, Sheet, renewed
+from halftone.session.state import AppState, Endless, Job, LeftQueue, Sheet, renewed
 
 T = TypeVar("T")
 Last = Callable[[str], PictureFacts | None]
@@ -28,14 +28,16 @@ class KeptJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     life: int = 0
     grid: Grid | None = None
     upscaler: str = ""
+    chained: bool = False
 
 
 class KeptQueue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Entries are decoded one by one, so that one that is not understood costs no other."""
+    """Entries are decoded one by one, so that one that is not understood costs no other. upscaler: for the endless request."""
 
     jobs: tuple[msgspec.Raw, ...] = ()
     sheets: tuple[msgspec.Raw, ...] = ()
     endless: PictureRequest | None = None
+    upscaler: str = ""
 
 
 def kept_queue(state: AppState) -> bytes:
@@ -44,9 +46,9 @@ def kept_queue(state: AppState) -> bytes:
     jobs = tuple(_encoded(job) for job in entries if isinstance(job.command, Generate | Upscale) and job.stopping != "cancel")
     sheets = tuple(msgspec.Raw(msgspec.json.encode((sheet.key, sheet.title, sheet.grid))) for sheet in state.sheets)
     endless = state.endless or state.left.endless
-    if not jobs and not sheets and endless is None:
-        return b""
-    return msgspec.json.encode(KeptQueue(jobs=jobs, sheets=sheets, endless=endless))
+    if endless is None:
+        return msgspec.json.encode(KeptQueue(jobs=jobs, sheets=sheets)) if jobs or sheets else b""
+    return msgspec.json.encode(KeptQueue(jobs=jobs, sheets=sheets, endless=endless.request, upscaler=endless.upscaler))
 
 
 def _encoded(job: Job) -> msgspec.Raw:
@@ -67,7 +69,8 @@ def restored_queue(data: bytes, last: Last) -> tuple[LeftQueue, tuple[Sheet, ...
     sheets = [Sheet(key=key, title=title, grid=grid) for key, title, grid in _decoded(kept.sheets, tuple[str, str, Grid])]
     made = [one for one in jobs if isinstance(one, Sheet)]
     waiting = tuple(one for one in jobs if isinstance(one, Job))
-    return LeftQueue(jobs=waiting, endless=kept.endless), (*sheets, *made)
+    endless = None if kept.endless is None else Endless(request=kept.endless, upscaler=kept.upscaler)
+    return LeftQueue(jobs=waiting, endless=endless), (*sheets, *made)
 
 
 def _decoded(raws: Iterable[msgspec.Raw], kind: type[T]) -> list[T]:

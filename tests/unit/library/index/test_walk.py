@@ -9,6 +9,13 @@ from tests.helpers.model_files import write_folder, write_json
 from halftone.library.index.walk import Walk, stem_of
 
 
+@pytest.fixture(autouse=True, params=[False, True])
+def every_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows cannot list a folder by its number."""
+    if request.param:
+        monkeypatch.setattr("halftone.library.index.walk._BY_NUMBER", False)
+
+
 def made(path: Path, content: bytes = b"x") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -50,6 +57,13 @@ def test_a_file_is_listed_with_what_describes_it(tmp_path: Path) -> None:
         made(tmp_path / name)
     (only,) = Walk([str(tmp_path)]).files(str(tmp_path))
     assert only.beside == ("a.b.civitai.info", "a.b.json", "a.b.preview.png")
+
+
+def test_a_link_that_leads_nowhere_hides_no_model(tmp_path: Path) -> None:
+    wanted = made(tmp_path / "a.safetensors")
+    (tmp_path / "a.preview.png").symlink_to(tmp_path / "gone.png")
+    (only,) = Walk([str(tmp_path)]).files(str(tmp_path))
+    assert (only.path, only.beside) == (str(wanted), ())
 
 
 def test_a_root_may_be_one_file(tmp_path: Path) -> None:

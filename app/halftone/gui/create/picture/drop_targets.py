@@ -111,7 +111,13 @@ class DropTargets(QWidget):
         self.show()
         self.raise_()
         if pasted:
-            next(card for card in self.cards.values() if card.isEnabled()).setFocus(Qt.FocusReason.OtherFocusReason)
+            next((card for card in self.cards.values() if card.isEnabled()), self.cancel).setFocus(
+                Qt.FocusReason.OtherFocusReason
+            )
+
+    def can(self, use: Use) -> bool:
+        """Whether the picture can be used so."""
+        return self.cards[use].isEnabled()
 
     def event(self, event: QEvent) -> bool:
         """Let Esc close the targets here; elsewhere it cancels the running job."""

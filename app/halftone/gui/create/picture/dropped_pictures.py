@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QImage, QKeyEvent, QKeySequence
@@ -13,8 +13,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
 from halftone.gui.create.form.settings_from_pictures import settings_words
 from halftone.gui.create.kept_pictures import keep
-from halftone.gui.create.picture.drop_targets import DropTargets
-from halftone.gui.create.picture.taken_strip import TakenStrip
+from halftone.gui.create.picture.drop_targets import DropTargets, Use
+from halftone.gui.create.picture.import_strip import ImportStrip
 from halftone.gui.create.rows.start_picture_fields import picture_in
 from halftone.gui.i18n import tr
 from halftone.gui.text import problem
@@ -59,7 +59,7 @@ class Uses(NamedTuple):
 class DroppedPictures(QObject):
     """Watches a page for pictures. What is dropped beside the targets fills the form, as long as it says how it was made."""
 
-    def __init__(self, page: QWidget, controller: Controller, parts: tuple[QWidget, TakenStrip], uses: Uses) -> None:
+    def __init__(self, page: QWidget, controller: Controller, parts: tuple[QWidget, ImportStrip], uses: Uses) -> None:
         """parts: what the targets lie over, and the strip; uses: what is done with a picture."""
         super().__init__(page)
         self._controller, self._uses = controller, uses
@@ -67,8 +67,9 @@ class DroppedPictures(QObject):
         self._before, self._after = controller.state.draft, controller.state.draft
         self._model = ""
         self._path, self._seen, self._turn = "", Glance(None, None), 0
-        self._wanted = ""
-        """What was chosen for a picture that is still being written."""
+        self._reading = False
+        self._wanted: Use | Literal[""] = ""
+        """What was chosen for a picture that is still being read or written."""
         self.targets = DropTargets(page)
         self.targets.chosen.connect(self._choose)
         self.targets.left.connect(self._leave)
@@ -125,11 +126,12 @@ class DroppedPictures(QObject):
             return False
         path = picture_in(data)
         self._turn += 1
+        self._wanted = ""
         if path:
             self._look(path)
         else:
             image = QImage(data.imageData())
-            self._path, self._wanted, self._seen = "", "", Glance((image.width(), image.height()), None)
+            self._path, self._seen, self._reading = "", Glance((image.width(), image.height()), None), False
             self._controller.background.run(partial(keep, image), partial(self._kept, self._turn), self._not_kept, receiver=self)
         self._show(reading=bool(path))
         corner = self._over.mapTo(self._page, self._over.rect().topLeft())
@@ -150,13 +152,18 @@ class DroppedPictures(QObject):
         self._controller.take(Noted(kind="not-written", facts=(problem(error),)))
 
     def _look(self, path: str) -> None:
-        self._path, self._seen = path, Glance(None, None)
+        self._path, self._seen, self._reading = path, Glance(None, None), True
         self._controller.background.run(partial(glance, path), partial(self._looked, self._turn), receiver=self)
 
     def _looked(self, turn: int, seen: Glance) -> None:
-        if turn == self._turn:
-            self._seen = seen
-            self._show(reading=False)
+        if turn != self._turn:
+            return
+        self._seen, self._reading = seen, False
+        self._show(reading=False)
+        if self._wanted and self.targets.can(self._wanted):
+            self._choose(self._wanted)
+        elif self._wanted:  # its card says why it cannot be used
+            self.targets.offer(Path(self._path).name, pasted=True)
 
     def _show(self, *, reading: bool) -> None:
         """Tell what each target would take, as far as it is known."""
@@ -182,10 +189,10 @@ class DroppedPictures(QObject):
         self._away.stop()
         self.targets.hide()
 
-    def _choose(self, use: str) -> None:
+    def _choose(self, use: Use) -> None:
         self._leave()
         path, size = self._path, self._seen.size
-        if not path:
+        if not path or (self._reading and use != "settings"):
             self._wanted = use
         elif use == "settings":
             self._uses.settings(path)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from halftone.gui.create.picture import fix_text, picture_text
 from halftone.gui.create.picture.canvas_notes import NextSteps, UnwatchedNote
 from halftone.gui.create.picture.empty_canvas import EmptyCanvas
 from halftone.gui.create.picture.full_screen import FullScreen
+from halftone.gui.create.picture.import_strip import ImportStrip
 from halftone.gui.create.picture.picture_editor import PictureEditor
 from halftone.gui.create.picture.picture_images import decoded, read_later
 from halftone.gui.create.picture.picture_model import FIXES, about_model, model_name, model_now, without_memory
@@ -27,7 +29,6 @@ from halftone.gui.create.picture.picture_receipt import ReceiptBar, ReceiptSheet
 from halftone.gui.create.picture.picture_toolbar import CanvasToolbar
 from halftone.gui.create.picture.progress_panel import TransportPanel
 from halftone.gui.create.picture.recovery_banner import PictureBanner
-from halftone.gui.create.picture.taken_strip import TakenStrip
 from halftone.gui.create.picture.video_player import Player
 from halftone.gui.kit.message_bars import Message
 from halftone.gui.kit.picture_canvas import CanvasView
@@ -85,13 +86,19 @@ class Centre(QFrame):
         self.sheet = ReceiptSheet()
         self.receipt = ReceiptBar()
         self.transport = TransportPanel()
-        self.taken = TakenStrip()
-        above = (self.toolbar, self.unwatched, self.taken, self.banner)
+        self.imported = ImportStrip()
+        above = (self.toolbar, self.unwatched, self.imported, self.banner)
         below = (self.next_steps, self.sheet, self.receipt, self.transport)
         middle = (self.empty, self.canvas, self.editor)
         stretched = tuple(range(len(above), len(above) + len(middle)))
         lines = column(*above, *middle, *below, spacing=0, stretch=stretched)
         self.setLayout(lines)
+
+    def tab_order(self) -> Sequence[QWidget]:
+        """Return the rows in the order of Tab: the picture comes before the banner that explains it."""
+        canvas, banner = (self.empty, self.canvas, self.editor), self.banner
+        below = (self.next_steps, self.sheet, self.receipt, self.transport)
+        return (self.toolbar, self.unwatched, self.imported, *canvas, banner, *below)
 
     def _connect(self) -> None:
         controller = self._controller
@@ -443,7 +450,7 @@ class Centre(QFrame):
         """Banner and receipt are as high as they want while the picture keeps its share; beyond, they scroll."""
         if self.banner.isHidden() and self.sheet.isHidden():
             return
-        others = (self.toolbar, self.unwatched, self.taken, self.next_steps, self.receipt, self.transport)
+        others = (self.toolbar, self.unwatched, self.imported, self.next_steps, self.receipt, self.transport)
         taken = sum(_height(part, self.width()) for part in others if not part.isHidden())
         room = self.height() - taken - max(self.canvas.minimumHeight(), round(self.height() * PICTURE_SHARE))
         banner = 0 if self.banner.isHidden() else min(self.banner.wanted_height(), self.height() // 2)

@@ -9,14 +9,15 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLayout, QSlider
 
+from halftone.contract.wording import either
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.kept_pictures import keep
 from halftone.gui.create.picture.edit_canvas import BRUSH, EditCanvas
 from halftone.gui.create.picture.painted_mask import is_empty
 from halftone.gui.create.rows.start_picture_fields import read_whole
-from halftone.gui.i18n import tr
-from halftone.gui.kit.actions import add_shortcut, keys_of, with_keys
+from halftone.gui.i18n import say, tr
+from halftone.gui.kit.actions import ActionName, add_shortcut, keys_of, with_keys
 from halftone.gui.kit.built_later import BuiltLater
 from halftone.gui.kit.stock_widgets import button, column, icon_button, label, row, surface, vline
 from halftone.gui.kit.switches import Segmented
@@ -31,6 +32,12 @@ _WRITE_MS: Final = 250
 _NARROW: Final = 620
 _WIDE: Final = 780
 """Pixels of the tools from which the word at the brush and the hint are there."""
+
+
+def _keys_or(other: str, *names: ActionName) -> str:
+    """The first key of each action, or what does the same with the mouse."""
+    ways = either(*(key for name in names for key in keys_of(name)[:1]), other)
+    return ways if isinstance(ways, str) else say(ways)
 
 
 class PictureEditor(BuiltLater):
@@ -60,17 +67,17 @@ class PictureEditor(BuiltLater):
         canvas = self.canvas = EditCanvas()
         self.tool = Segmented([("paint", tr("Paint")), ("erase", tr("Erase"))])
         self.tool.set_value("paint")
-        self.tool.set_tip("paint", with_keys(tr("Paint the area to regenerate"), "P"))
-        self.tool.set_tip("erase", tr("Erase from the mask (E or right button)"))
+        self.tool.set_tip("paint", with_keys(tr("Paint the area to regenerate"), *keys_of("brush")))
+        self.tool.set_tip("erase", with_keys(tr("Erase from the mask"), _keys_or(tr("right button"), "eraser")))
         self.brush = guard_wheel(QSlider(Qt.Orientation.Horizontal))
         self.brush.setRange(*BRUSH)
         self.brush.setValue(canvas.brush)
         self.brush.setMinimumWidth(60)
         self.brush.setMaximumWidth(140)
-        self.brush.setToolTip(tr("Brush size ([, ] or Ctrl+wheel)"))
+        self.brush.setToolTip(with_keys(tr("Brush size"), _keys_or(tr("Ctrl+wheel"), "brush-smaller", "brush-larger")))
         self.brush.setAccessibleName(tr("Brush size"))
         self.undo = icon_button("undo-2", with_keys(tr("Undo"), *keys_of("undo-stroke")), clicked=partial(canvas.change, "undo"))
-        self.redo = icon_button("redo-2", with_keys(tr("Redo"), "Ctrl+Shift+Z"), clicked=partial(canvas.change, "redo"))
+        self.redo = icon_button("redo-2", with_keys(tr("Redo"), *keys_of("redo-stroke")), clicked=partial(canvas.change, "redo"))
         changes = (
             icon_button("paint-bucket", tr("Fill the mask"), clicked=partial(canvas.change, "fill")),
             icon_button("contrast", tr("Invert the mask"), clicked=partial(canvas.change, "invert")),

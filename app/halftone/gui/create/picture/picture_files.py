@@ -1,8 +1,9 @@
 """What Create does with files: save a copy, move to the bin, show the folder."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from PySide6.QtCore import QFile, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
@@ -53,49 +54,108 @@ def not_written(error: Exception) -> Noted:
 
 
 class Binned(NamedTuple):
-    """Files that were moved to the bin, each with its place there ("" where the bin does not tell); error: why it ended early."""
+    """What moving to the bin came to. things: the first file of each that moved; files: every file that moved, with its place in
+    the bin, "" where the system does not say; left: every file that could not be moved, with a reason that a notice takes.
+    """
 
-    files: tuple[tuple[str, str], ...]
-    error: str = ""
-
-
-def moved_to_bin(paths: Sequence[str]) -> Binned:
-    """Move files to the system's bin, until one cannot be."""
-    moved: list[tuple[str, str]] = []
-    for path in paths:
-        file = QFile(path)
-        if not file.moveToTrash():
-            return Binned(tuple(moved), file.errorString())
-        in_bin = file.fileName()
-        moved.append((path, in_bin if in_bin != path else ""))
-    return Binned(tuple(moved))
+    things: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
 
 
-def tell_binned(controller: Controller, binned: Binned) -> None:
-    """Take the files off the lists and say so, with an undo where the bin tells their places there."""
-    if binned.files:
-        paths = [path for path, _ in binned.files]
-        for path in paths:
-            controller.session.history.remove(path)
-        controller.session.gallery.removed(paths)
-        name = Path(paths[0]).name if len(paths) == 1 else tr("{0} pictures", len(paths))
+def moved_to_bin(things: Iterable[Sequence[str]]) -> Binned:
+    """Move things to the system's bin: each is a file and those that describe it, which stay with a file that cannot be moved."""
+    first: list[str] = []
+    files: list[tuple[str, str]] = []
+    left: list[tuple[str, str]] = []
+    for thing in things:
+        for path in thing:
+            file = QFile(path)
+            if file.moveToTrash():
+                in_bin = file.fileName()
+                files.append((path, in_bin if in_bin != path else ""))
+                continue
+            left.append((path, _why_not_moved(file)))
+            if path == thing[0]:
+                break
+        else:
+            first.append(thing[0])
+    return Binned(tuple(first), tuple(files), tuple(left))
+
+
+def _why_not_moved(file: QFile) -> str:
+    path = file.fileName()
+    if not os.path.lexists(path):
+        return "gone"
+    return file.errorString() if os.access(os.path.dirname(path), os.W_OK) else "no-right"
+
+
+def say_binned(
+    controller: Controller, binned: Binned, kind: Literal["deleted", "models-deleted"], words: Callable[[int], str]
+) -> None:
+    """Say what moved, with an undo where the places in the bin are known, and what did not and why. words: counts the things."""
+    if binned.things:
+        count = len(binned.things)
+        name = Path(binned.things[0]).name if count == 1 else words(count)
         places = tuple(place for file in binned.files for place in file) if all(place for _, place in binned.files) else ()
-        controller.take(Noted(kind="deleted", facts=(name, *places)))
-    if binned.error:
-        controller.take(Noted(kind="not-written", facts=(binned.error,)))
+        controller.take(Noted(kind=kind, facts=(name, *places)))
+    if binned.left:
+        controller.take(Noted(kind="not-deleted", facts=_named(binned.left)))
+
+
+def _named(left: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(fact for path, why in left for fact in (Path(path).name, why))
+
+
+def pictures_binned(controller: Controller, binned: Binned) -> None:
+    """Take pictures off the lists and say what was moved."""
+    if binned.things:
+        controller.session.history.remove(frozenset(binned.things))
+        controller.session.gallery.removed(binned.things)
+    say_binned(controller, binned, "deleted", lambda count: tr("{0} pictures", count))
 
 
 def move_to_bin(controller: Controller, path: str) -> bool:
-    """Move a file to the system's bin and say so. False if it could not."""
-    binned = moved_to_bin((path,))
-    tell_binned(controller, binned)
-    return bool(binned.files)
+    """Move a picture to the system's bin and say so. False if it could not."""
+    binned = moved_to_bin([(path,)])
+    pictures_binned(controller, binned)
+    return bool(binned.things)
 
 
-def restored(places: Sequence[str]) -> list[str]:
-    """Bring files back from the bin; those that came. places: where each was, and where it is in the bin, in turn."""
-    pairs = zip(places[::2], places[1::2], strict=True)
-    return [path for path, in_bin in pairs if QFile.rename(in_bin, path)]
+class Restored(NamedTuple):
+    """The files that came back from the bin, and those that did not, with a reason that a notice takes."""
+
+    paths: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
+
+
+def restored(places: Sequence[str]) -> Restored:
+    """Bring files back from the bin. places: where each was, and where it is in the bin, in turn."""
+    came: list[str] = []
+    left: list[tuple[str, str]] = []
+    for path, in_bin in zip(places[::2], places[1::2], strict=True):
+        file = QFile(in_bin)
+        if file.rename(path):
+            came.append(path)
+        elif not os.path.lexists(in_bin):
+            left.append((path, "not-in-bin"))
+        else:
+            left.append((path, "name-taken" if os.path.lexists(path) else file.errorString()))
+    return Restored(tuple(came), tuple(left))
+
+
+def restore(
+    controller: Controller, places: Sequence[str], then: Callable[[tuple[str, ...]], object] = lambda _paths: None
+) -> None:
+    """Bring files back from the bin off the UI thread, and say which did not come. then: gets those that did."""
+
+    def done(found: Restored) -> None:
+        if found.left:
+            controller.take(Noted(kind="not-restored", facts=_named(found.left)))
+        if found.paths:
+            then(found.paths)
+
+    controller.background.run(lambda: restored(places), done)
 
 
 def copy_all(controller: Controller, sources: Sequence[str], folder: str) -> None:

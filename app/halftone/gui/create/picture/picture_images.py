@@ -78,7 +78,7 @@ class HistoryWatch(QObject):
         self._watcher.directoryChanged.connect(self._pause.start)
 
     def _look(self) -> None:
-        """The stamp is taken before anybody reads: what is written meanwhile is told again."""
+        """The stamp is taken before anybody reads: what is written meanwhile counts as a change."""
         now = self._stamp()
         if now != self._seen:
             self._seen = now

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QImage
 
+from halftone.contract.errors import HalftoneError
 from halftone.gui.background import Background
+from halftone.gui.i18n import tr
+from halftone.gui.text import problem
 from halftone.metadata.video import read_frames
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ class _Reel:
     def read(self) -> list[Frame]:
         """The next frames and for how many seconds each is shown; fewer at the end, after which it begins again.
 
-        Raises OSError, ValueError or what the decoder raises for a file that is no video.
+        Raises OSError, and HalftoneError video-codec or video-damaged.
         """
         if self._frames is None:
             self._frames = read_frames(self._path)
@@ -47,7 +50,7 @@ class _Reel:
                 return found
         self._frames = None
         if self._empty:
-            raise ValueError(f"{self._path} holds no frame")
+            raise HalftoneError("video-damaged", path=self._path.name)
         return found
 
 
@@ -58,15 +61,20 @@ def as_image(pixels: "Pixels") -> QImage:
 
 
 def first_frame(path: Path) -> QImage:
-    """A null image where the file cannot be read. Not for the UI thread."""
-    frame = next(iter(read_frames(path)), None)
+    """Return a null image where the file cannot be read: who plays it hears why. Not for the UI thread."""
+    try:
+        frame = next(iter(read_frames(path)), None)
+    except (OSError, HalftoneError) as error:
+        _log.info("the video has no first frame: %s", error)
+        return QImage()
     return QImage() if frame is None else as_image(frame[0])
 
 
 class Player(QObject):
-    """`framed`: the picture that is due. While it is paused nothing is decoded."""
+    """`framed`: the picture that is due; `failed`: why the video cannot be played. While it is paused nothing is decoded."""
 
     framed = Signal(QImage)
+    failed = Signal(str)
 
     def __init__(self, background: Background, parent: QObject) -> None:
         super().__init__(parent)
@@ -116,10 +124,12 @@ class Player(QObject):
             self._show()
 
     def _failed(self, reel: _Reel, error: Exception) -> None:
-        """The first frame stays."""
+        """Leave what is shown, and say why it does not move."""
         _log.info("the video cannot be played", exc_info=error)
         if reel is self._reel:
             self.stop()
+            why = problem(error)
+            self.failed.emit(why if isinstance(error, HalftoneError) else tr("The video could not be read: {0}.", why))
 
     def _show(self) -> None:
         if not self._running or self._reel is None:

@@ -56,7 +56,7 @@ class EmbeddingPart(FoldedPart):
         """Put the trigger of a file behind a prompt, if the model can read it."""
         one = next((one for one in self._fitting if one.path == path), None)
         if one is None:
-            self.say(tr("{0} does not fit {1}.", Path(path).stem, self._model.name) if self._model is not None else "")
+            self.refuse(tr("{0} does not fit {1}.", Path(path).stem, self._model.name) if self._model is not None else "")
         else:
             self.say("")
             self.add(field, one.name)
@@ -66,6 +66,7 @@ class EmbeddingPart(FoldedPart):
 
     def _found(self) -> None:
         self.follow(self._model)
+        self.hush()
         self._show_value()
 
     def _show_value(self) -> None:

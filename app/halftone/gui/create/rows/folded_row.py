@@ -53,7 +53,7 @@ class FoldedPart(BuiltLater):
         self._unfit = ""
         self._problem = ""
         self._says_refusal = False
-        """Whether the note says why something was not taken."""
+        """Whether the note says why a file or value was refused."""
 
     @property
     def _key(self) -> str:
@@ -116,7 +116,10 @@ class FoldedPart(BuiltLater):
 
     def refused(self, error: Exception) -> None:
         """Say why something was not taken, and open for it."""
-        words = said_of(error)
+        self.refuse(said_of(error))
+
+    def refuse(self, words: str) -> None:
+        """The same, in words."""
         self.open()
         self.say(words)
         self._says_refusal = True

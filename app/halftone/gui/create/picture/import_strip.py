@@ -1,4 +1,4 @@
-"""The strip above the canvas that says what was taken from a picture, and takes it back."""
+"""The strip above the canvas that says what was imported from a picture, with an undo."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -7,8 +7,8 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit.message_bars import Act, Message, MessageBar, announce
 
 
-class TakenStrip(QWidget):
-    """Stays until it is closed, undone, or the next picture is begun. `undone`: the user takes it back."""
+class ImportStrip(QWidget):
+    """Stays until it is closed, undone, or the next picture is begun. `undone`: the user undoes the import."""
 
     undone = Signal()
 
@@ -26,7 +26,7 @@ class TakenStrip(QWidget):
         return self.bar.message.spoken if self.bar is not None and not self.isHidden() else ""
 
     def say(self, words: str) -> None:
-        """Show what was taken."""
+        """Show what was imported."""
         if self.bar is not None:
             self.bar.deleteLater()
         self.bar = MessageBar(Message("ok", words, actions=(Act("undo", tr("Undo the settings")),)))
