@@ -395,9 +395,11 @@ SCHEDULES: Final = (
     "Linear Quadratic", "Turbo", "Align Your Steps",
 )  # fmt: skip
 """How the noise levels may lie between the steps; the name of one follows that of a sampler."""
+BY_DIFFUSERS: Final = {way: f"{way} (diffusers)" for way in (KARRAS, "Exponential", "Beta", "SGM Uniform")}
+"""Schedules that Halftone first left to diffusers, whose numbers differ, by the name that these have now."""
 
 
 def split_sampler(name: str) -> tuple[str, str]:
     """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
-    way = next((way for way in SCHEDULES if name.endswith(f" {way}")), "")
+    way = next((way for way in (*SCHEDULES, *BY_DIFFUSERS.values()) if name.endswith(f" {way}")), "")
     return name.removesuffix(f" {way}") if way else name, way

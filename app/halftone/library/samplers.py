@@ -2,7 +2,8 @@
 
 A sampler is a method, "DPM++ 2M", and may be followed by a schedule of the noise levels, "DPM++ 2M Karras". Names are A1111's;
 those of ComfyUI are understood. The classes follow diffusers' documentation ("Schedulers", tables of A1111 names), but for "DPM++
-SDE": theirs draws no noise, this one does. Methods and schedules that diffusers lacks are Halftone's own (`SolverScheduler`).
+SDE": theirs draws no noise, this one does. With a schedule, a method is Halftone's own (`SolverScheduler`) and gives the same as
+A1111 and ComfyUI; without one, it follows the model's own spacing of timesteps in diffusers.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import KARRAS, SCHEDULES, split_sampler
+from halftone.contract.request import BY_DIFFUSERS, KARRAS, SCHEDULES, split_sampler
 from halftone.contract.wording import Words, either
 
 Options = dict[str, Any]
@@ -44,13 +45,14 @@ _FLOW_WAYS: Final = (
 SOLVED: Final = (
     "Euler", "Euler a", "LMS", "Heun", "Heun++ 2", "DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE",
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
-    "ER SDE", "SEEDS 2", "SEEDS 3",
+    "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
 )  # fmt: skip
-"""Methods that Halftone solves itself where diffusers lacks them or their schedule."""
-FLOW_SOLVED: Final = ("Euler", "Heun", "DPM++ 2M", "IPNDM", "RES multistep", "Gradient estimation")
-"""Those of them that flow models can use. Their pipelines give no generator to a step, so that methods that add noise would not
-follow the seed.
-"""
+"""Methods that Halftone solves itself, with any schedule."""
+FLOW_SOLVED: Final = tuple(
+    name for name in SOLVED if name not in ("LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC",
+    "UniPC BH2", "Restart")
+)  # fmt: skip
+"""Those of them that flow models can use, with the numbers of ComfyUI."""
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -89,18 +91,23 @@ FLOW_METHODS: Final[dict[str, Method]] = {
 
 
 def _named(methods: Mapping[str, Method], solved: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
-    """Every method with each schedule that it can follow, without one first; those of diffusers before Halftone's own."""
+    """Every method with each schedule that it can follow: without one first, then Halftone's own, then those of diffusers."""
     return tuple(
         f"{name} {way}".strip()
         for name in dict.fromkeys((*methods, *solved))
-        for way in dict.fromkeys(("", *(methods[name].schedules if name in methods else ()), *(own if name in solved else ())))
+        for way in ("", *(own if name in solved else ()), *(_ways(name, methods[name]) if name in methods else ()))
     )
+
+
+def _ways(name: str, method: Method) -> tuple[str, ...]:
+    """The schedules of diffusers that a method can follow, by their names here."""
+    return tuple(BY_DIFFUSERS[way] for way in method.schedules) if name in SOLVED else method.schedules
 
 
 SAMPLERS: Final = _named(METHODS, SOLVED, SCHEDULES)
 FLOW_SAMPLERS: Final = _named(FLOW_METHODS, FLOW_SOLVED, _FLOW_WAYS)
 _OF_DIFFUSERS: Final = _named(METHODS, (), ())
-_SOLVED_FLOWS: Final = tuple(name for name in FLOW_SAMPLERS if name not in _named(FLOW_METHODS, (), ()))
+_SOLVED_FLOWS: Final = tuple(name for name in FLOW_SAMPLERS if name not in FLOW_METHODS)
 """What the solvers of Halftone do for flow models: they take the shift and the number of steps from any pipeline."""
 _ALIKE: Final = (
     "DDIM", "DDPM", "PNDM", "LMSDiscrete", "EulerDiscrete", "HeunDiscrete", "EulerAncestralDiscrete", "DPMSolverMultistep",
@@ -130,7 +137,6 @@ _NAMES: Final[dict[str, str]] = {
     "eulerancestral": "eulera",
     "dpm2ancestral": "dpm2a",
     "plms": "pndm",
-    "unipcbh2": "unipc",
     "dpmpp2sancestral": "dpmpp2sa",
     "resmultistepancestral": "resmultistepa",
 }
@@ -138,7 +144,7 @@ _NAMES: Final[dict[str, str]] = {
 _WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}
 """Other names of A1111 and ComfyUI for schedules."""
 _AUTOMATIC: Final[dict[str, str]] = {
-    **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE"), KARRAS),
+    **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "Restart"), KARRAS),
     **dict.fromkeys(("DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE"), "Exponential"),
 }
 """What A1111 and Forge compute where the schedule is "Automatic"; Normal with every other method."""
@@ -147,7 +153,6 @@ _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "unifo
 _WITHOUT: Final[dict[str, Words]] = {
     "dpmfast": Words("Halftone has no such sampler"),
     "dpmadaptive": Words("Halftone has no such sampler"),
-    "restart": Words("Halftone has no such sampler"),
 }
 """Samplers of other programs that are missing here, and why."""
 
@@ -165,7 +170,8 @@ def _spellings() -> Iterator[tuple[str, str]]:
     short |= {other: short[own] for other, own in _NAMES.items()}
     for letters, method in short.items():
         others = _WAYS | {"automatic": _AUTOMATIC.get(method, "Normal")} if method in SOLVED else _NEAREST
-        able = ("", *(SCHEDULES if method in SOLVED else METHODS[method].schedules))
+        ours = (*SCHEDULES, *BY_DIFFUSERS.values())
+        able = ("", *(ours if method in SOLVED else METHODS[method].schedules))
         for ending, way in ({_letters(way): way for way in able} | others).items():
             if way in able:
                 yield letters + ending, f"{method} {way}".strip()
@@ -175,9 +181,21 @@ _SPELLINGS: Final = dict(_spellings())
 
 
 def with_schedule(name: str) -> str:
-    """A sampler that another program named without a schedule: most began without the choice, and were Normal."""
+    """A sampler that another program named without a schedule: all but Restart began without the choice, and were Normal."""
     method, way = split_sampler(name)
-    return f"{method} Normal" if method in SOLVED and not way else name
+    return f"{method} {KARRAS if method == 'Restart' else 'Normal'}" if method in SOLVED and not way else name
+
+
+def by_diffusers(name: str) -> str:
+    """A sampler of an early picture of Halftone, which left some schedules to diffusers."""
+    method, way = split_sampler(name)
+    return f"{method} {BY_DIFFUSERS[way]}" if way in BY_DIFFUSERS and f"{method} {BY_DIFFUSERS[way]}" in SAMPLERS else name
+
+
+def offered(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a model's samplers to choose among: without a schedule of diffusers where there is Halftone's own."""
+    old = {f"{method} {BY_DIFFUSERS[way]}" for method, way in map(split_sampler, names) if way in BY_DIFFUSERS}
+    return tuple(name for name in names if name not in old)
 
 
 def sampler_called(name: str) -> str | None:
@@ -234,14 +252,14 @@ def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> Non
 
 def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     """The error for an unknown sampler: why it is missing, or what else there is."""
-    letters = _letters(wanted)
+    letters, names = _letters(wanted), offered(names)
     ways = {way for name in names if (way := split_sampler(name)[1])}
     why = next((why for part, why in _WITHOUT.items() if letters == part), None)
     value = wanted if why is None else Words("{0} ({1})", (wanted, why))
     near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
     close = [name for name in names if _letters(name) in near]
     methods = list(dict.fromkeys(split_sampler(name)[0] for name in names))
-    behind = [way for way in SCHEDULES if way in ways]
+    behind = [way for way in (*SCHEDULES, *BY_DIFFUSERS.values()) if way in ways]
     allowed = either(*(close or methods))
     if behind and not close:
         allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
@@ -255,9 +273,9 @@ def scheduler_of(name: str, *, flow: bool) -> tuple[str, Options]:
     """The class of diffusers, and its configuration where that differs from the model's. Raises KeyError for an unknown one."""
     method, way = split_sampler(name)
     found = (FLOW_METHODS if flow else METHODS).get(method)
-    if found is None or (way and way not in found.schedules):
-        if method not in (FLOW_SOLVED if flow else SOLVED):
-            raise KeyError(name)
-        return OWN, {"solver": method, **({"schedule": way} if way else {}), **({"use_flow_sigmas": True} if flow else {})}
-    levels = dict.fromkeys(_LEVELS, False) if KARRAS in found.schedules else {}
-    return found.scheduler, {**found.options, **levels, **_SCHEDULES.get(way, {})}
+    if found is not None and way in ("", *_ways(method, found)):
+        levels = dict.fromkeys(_LEVELS, False) if KARRAS in found.schedules else {}
+        return found.scheduler, {**found.options, **levels, **_SCHEDULES.get(way.removesuffix(" (diffusers)"), {})}
+    if method not in (FLOW_SOLVED if flow else SOLVED):
+        raise KeyError(name)
+    return OWN, {"solver": method, **({"schedule": way} if way else {}), **({"use_flow_sigmas": True} if flow else {})}

@@ -15,13 +15,25 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
 from halftone.contract.plan import Plan
-from halftone.contract.request import Control, Lora, ResolvedRequest, file_name, model_stem, split_sampler, without_places
+from halftone.contract.request import (
+    BY_DIFFUSERS,
+    Control,
+    Lora,
+    ResolvedRequest,
+    file_name,
+    model_stem,
+    split_sampler,
+    without_places,
+)
 from halftone.contract.vocabulary import Resize
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
 """An empty text was encoded, which is not the same as none."""
 STOPPED: Final = "Stopped after step"
+SOLVER: Final = "Solver"
+K_DIFFUSION: Final = "k-diffusion"
+"""Stands beside a schedule that Halftone's first pictures left to diffusers, and means the numbers of A1111 and ComfyUI."""
 EMBEDDINGS: Final = "Embeddings"
 OPTIONS: Final = "Options"
 """Other arguments of the pipeline, as a JSON object."""
@@ -37,6 +49,7 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
 def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
     """The parameters of one finished picture."""
     sampler, schedule = split_sampler(request.sampler)
+    said = next((way for way, ours in BY_DIFFUSERS.items() if schedule == ours), schedule)
     named = option_numbers(request)
     others = {name: value for name, value in request.options.items() if name not in named}
     cures = dict.fromkeys((*picture.cures.values(), *(event.cure for event in picture.events if event.cure)))
@@ -44,7 +57,8 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         **_said(request, "steps"),
         STOPPED: None if picture.stopped_of is None else f"{picture.steps} of {picture.stopped_of}",
         "Sampler": sampler,
-        "Schedule type": schedule or None,
+        "Schedule type": said or None,
+        SOLVER: K_DIFFUSION if schedule in BY_DIFFUSERS else None,
         **_said(request, "guidance"),
         "Seed": str(picture.seed),
         "Size": f"{request.width}x{request.height}",

@@ -449,15 +449,19 @@ def test_steps_that_a_sampler_cannot_compute_end_with_a_number_that_it_can(engin
     """Noise levels of squared cosines that begin at the last reach 49,000, and rounding makes the root of DPM2 a negative."""
     model = saved_with(DDPMScheduler(beta_schedule="squaredcos_cap_v2"), tmp_path / "m")
     with pytest.raises(HalftoneError) as caught:
-        asked(engine, model, steps=3, sampler="DPM2 a SGM Uniform")
+        asked(engine, model, steps=3, sampler="DPM2 a SGM Uniform (diffusers)")
     assert caught.value.code == "setting-bad-value"
     found = re.search(
-        r"Steps cannot be 3 with the sampler DPM2 a SGM Uniform, .* Use (\d+) steps, or another sampler\.$", str(caught.value)
+        r"Steps cannot be 3 with the sampler DPM2 a SGM Uniform \(diffusers\), .* Use (\d+) steps, or another sampler\.$",
+        str(caught.value),
     )
     assert found is not None
-    assert asked(engine, model, steps=int(found[1]), sampler="DPM2 a SGM Uniform").state == "clean"
+    assert asked(engine, model, steps=int(found[1]), sampler="DPM2 a SGM Uniform (diffusers)").state == "clean"
     given = str(run.picture(tmp_path / "given.png", 32))
-    assert asked(engine, model, steps=10, sampler="DPM2 a SGM Uniform", image=given, start=Start(strength=0.5)).state == "clean"
+    assert (
+        asked(engine, model, steps=10, sampler="DPM2 a SGM Uniform (diffusers)", image=given, start=Start(strength=0.5)).state
+        == "clean"
+    )
 
 
 def test_levels_that_round_to_the_same_timestep_run(engine: DiffusersEngine, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from halftone.contract.request import split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.sampling import samplers
-from halftone.engine.sampling.solvers import SOLVERS
+from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import POCKET, describe
 from halftone.library.samplers import (
@@ -51,32 +51,40 @@ BETA: Final = {**PLAIN, "use_beta_sigmas": True}
 TRAILING: Final = {**PLAIN, "timestep_spacing": "trailing"}
 TABLE: Final[list[tuple[str, type[Any], dict[str, Any]]]] = [
     ("Euler", diffusers.EulerDiscreteScheduler, PLAIN),
-    ("Euler Karras", diffusers.EulerDiscreteScheduler, KARRAS),
-    ("Euler Exponential", diffusers.EulerDiscreteScheduler, EXPONENTIAL),
-    ("Euler Beta", diffusers.EulerDiscreteScheduler, BETA),
-    ("Heun Beta", diffusers.HeunDiscreteScheduler, BETA),
-    ("DPM2 Beta", diffusers.KDPM2DiscreteScheduler, BETA),
-    ("DPM2 a Beta", diffusers.KDPM2AncestralDiscreteScheduler, BETA),
-    ("DPM++ 2M Beta", diffusers.DPMSolverMultistepScheduler, {**DPM, **BETA, "algorithm_type": "dpmsolver++"}),
-    ("DPM++ SDE Beta", diffusers.DPMSolverSinglestepScheduler, {**BETA, "algorithm_type": "sde-dpmsolver++"}),
-    ("UniPC Beta", diffusers.UniPCMultistepScheduler, {**BETA, "solver_type": "bh2"}),
-    ("DEIS Beta", diffusers.DEISMultistepScheduler, {**BETA, "solver_type": "logrho"}),
+    ("Euler Karras (diffusers)", diffusers.EulerDiscreteScheduler, KARRAS),
+    ("Euler Exponential (diffusers)", diffusers.EulerDiscreteScheduler, EXPONENTIAL),
+    ("Euler Beta (diffusers)", diffusers.EulerDiscreteScheduler, BETA),
+    ("Heun Beta (diffusers)", diffusers.HeunDiscreteScheduler, BETA),
+    ("DPM2 Beta (diffusers)", diffusers.KDPM2DiscreteScheduler, BETA),
+    ("DPM2 a Beta (diffusers)", diffusers.KDPM2AncestralDiscreteScheduler, BETA),
+    ("DPM++ 2M Beta (diffusers)", diffusers.DPMSolverMultistepScheduler, {**DPM, **BETA, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ SDE Beta (diffusers)", diffusers.DPMSolverSinglestepScheduler, {**BETA, "algorithm_type": "sde-dpmsolver++"}),
+    ("UniPC Beta (diffusers)", diffusers.UniPCMultistepScheduler, {**BETA, "solver_type": "bh2"}),
+    ("DEIS Beta (diffusers)", diffusers.DEISMultistepScheduler, {**BETA, "solver_type": "logrho"}),
     ("LMS", diffusers.LMSDiscreteScheduler, PLAIN),
-    ("LMS Karras", diffusers.LMSDiscreteScheduler, KARRAS),
-    ("LMS Beta", diffusers.LMSDiscreteScheduler, BETA),
-    ("Euler SGM Uniform", diffusers.EulerDiscreteScheduler, TRAILING),
+    ("LMS Karras (diffusers)", diffusers.LMSDiscreteScheduler, KARRAS),
+    ("LMS Beta (diffusers)", diffusers.LMSDiscreteScheduler, BETA),
+    ("Euler SGM Uniform (diffusers)", diffusers.EulerDiscreteScheduler, TRAILING),
     ("Euler a", diffusers.EulerAncestralDiscreteScheduler, {}),
-    ("Euler a SGM Uniform", diffusers.EulerAncestralDiscreteScheduler, {"timestep_spacing": "trailing"}),
-    ("Heun Karras", diffusers.HeunDiscreteScheduler, KARRAS),
+    ("Euler a SGM Uniform (diffusers)", diffusers.EulerAncestralDiscreteScheduler, {"timestep_spacing": "trailing"}),
+    ("Heun Karras (diffusers)", diffusers.HeunDiscreteScheduler, KARRAS),
     ("DPM2", diffusers.KDPM2DiscreteScheduler, PLAIN),
-    ("DPM2 a Karras", diffusers.KDPM2AncestralDiscreteScheduler, KARRAS),
+    ("DPM2 a Karras (diffusers)", diffusers.KDPM2AncestralDiscreteScheduler, KARRAS),
     ("DPM++ 2M", diffusers.DPMSolverMultistepScheduler, {**DPM, **PLAIN, "algorithm_type": "dpmsolver++"}),
-    ("DPM++ 2M Karras", diffusers.DPMSolverMultistepScheduler, {**DPM, **KARRAS, "algorithm_type": "dpmsolver++"}),
-    ("DPM++ 2M SGM Uniform", diffusers.DPMSolverMultistepScheduler, {**DPM, **TRAILING, "algorithm_type": "dpmsolver++"}),
+    ("DPM++ 2M Karras (diffusers)", diffusers.DPMSolverMultistepScheduler, {**DPM, **KARRAS, "algorithm_type": "dpmsolver++"}),
+    (
+        "DPM++ 2M SGM Uniform (diffusers)",
+        diffusers.DPMSolverMultistepScheduler,
+        {**DPM, **TRAILING, "algorithm_type": "dpmsolver++"},
+    ),
     ("DPM++ 2M SDE", diffusers.DPMSolverMultistepScheduler, {**DPM, **PLAIN, "algorithm_type": "sde-dpmsolver++"}),
-    ("DPM++ 2M SDE Exponential", diffusers.DPMSolverMultistepScheduler, {**EXPONENTIAL, "algorithm_type": "sde-dpmsolver++"}),
-    ("DPM++ 3M SDE Karras", diffusers.DPMSolverMultistepScheduler, {**KARRAS, "solver_order": 3}),
-    ("DPM++ SDE Karras", diffusers.DPMSolverSinglestepScheduler, {**KARRAS, "algorithm_type": "sde-dpmsolver++"}),
+    (
+        "DPM++ 2M SDE Exponential (diffusers)",
+        diffusers.DPMSolverMultistepScheduler,
+        {**EXPONENTIAL, "algorithm_type": "sde-dpmsolver++"},
+    ),
+    ("DPM++ 3M SDE Karras (diffusers)", diffusers.DPMSolverMultistepScheduler, {**KARRAS, "solver_order": 3}),
+    ("DPM++ SDE Karras (diffusers)", diffusers.DPMSolverSinglestepScheduler, {**KARRAS, "algorithm_type": "sde-dpmsolver++"}),
     ("UniPC", diffusers.UniPCMultistepScheduler, {**PLAIN, "solver_type": "bh2"}),
     ("DEIS", diffusers.DEISMultistepScheduler, {**PLAIN, "solver_type": "logrho", "algorithm_type": "deis"}),
     ("DDIM", diffusers.DDIMScheduler, {}),
@@ -144,9 +152,10 @@ def test_every_sampler_can_be_made() -> None:
     ("called", "name"),
     [
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
-        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"), ("uni_pc_bh2", "UniPC"),
+        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"),
+        ("uni_pc_bh2", "UniPC BH2"),
         ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler Simple"), ("euler_normal", "Euler Normal"),
-        ("uni_pc simple", "UniPC SGM Uniform"), ("UniPC normal", "UniPC"),
+        ("uni_pc simple", "UniPC Simple"), ("UniPC normal", "UniPC Normal"),
         ("dpmpp_2s_ancestral", "DPM++ 2S a"), ("DPM++ 2S a Karras", "DPM++ 2S a Karras"),
         ("dpmpp_2m_sde_gpu karras", "DPM++ 2M SDE Karras"),
         ("euler ddim_uniform", "Euler DDIM Uniform"), ("ddim ddim_uniform", "DDIM"),
@@ -154,7 +163,8 @@ def test_every_sampler_can_be_made() -> None:
         ("res_multistep_ancestral beta", "RES multistep a Beta"), ("seeds_3", "SEEDS 3"),
         ("DPM++ 2M Align Your Steps", "DPM++ 2M Align Your Steps"),
         ("DPM++ 2M Automatic", "DPM++ 2M Karras"), ("Euler a Automatic", "Euler a Normal"),
-        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC"), ("dpm_2_ancestral", "DPM2 a"),
+        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC Normal"),
+        ("Restart Automatic", "Restart Karras"), ("sa_solver_pece", "SA-Solver PECE"), ("dpm_2_ancestral", "DPM2 a"),
         ("LMS Karras", "LMS Karras"),
         ("euler_beta", "Euler Beta"), ("lms", "LMS"), ("", None),
     ],
@@ -198,7 +208,7 @@ def _class(name: str) -> Any:
 def test_a_models_own_scheduler_stays_its_own() -> None:
     """With all that its configuration says, whatever users call it."""
     native = diffusers.EulerDiscreteScheduler(**OWN, timestep_spacing="trailing", use_karras_sigmas=True)
-    for wanted in (None, "Euler Karras", "EulerDiscrete"):
+    for wanted in (None, "Euler Karras (diffusers)", "EulerDiscrete"):
         made = samplers.make_scheduler(native, wanted)
         assert type(made) is diffusers.EulerDiscreteScheduler
         assert dict(made.config) == dict(native.config)

@@ -13,7 +13,8 @@ from torch import Tensor
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 from halftone.engine.sampling.sigma_schedules import ALIGN_YOUR_STEPS
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
-from halftone.engine.sampling.solvers import SOLVERS, Run, solve
+from halftone.engine.sampling.solver_table import SOLVERS, solve
+from halftone.engine.sampling.solvers import Run
 from halftone.library.samplers import FLOW_SOLVED, SOLVED
 
 OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
@@ -64,6 +65,7 @@ def test_a_pipelines_loop_is_the_solvers(name: str, kind: str) -> None:
     drawn = torch.Generator().manual_seed(2)
     start = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
     plain = Run(scheduler.levels, lambda *_: torch.randn(SHAPE, generator=drawn), kind == "flow")
+    plain.stochastic = scheduler.stochastic
     assert torch.allclose(ours, solve(SOLVERS[name], plain, start, predict), atol=2e-4)
 
 
@@ -104,6 +106,19 @@ def test_flow_models_take_the_shift_of_a_pipeline() -> None:
     shift = math.exp(1.15)
     assert scheduler.levels == pytest.approx([shift * t / (1 + (shift - 1) * t) for t in (1.0, 0.75, 0.5, 0.25)] + [0.0])
     assert scheduler.timesteps.tolist() == pytest.approx([1000 * level for level in scheduler.levels[:-1]])
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("epsilon", (0.571189, 5.092408)), ("flow", (0.428571, 0.923077))])
+def test_sa_solver_adds_noise_where_comfyui_does(kind: str, expected: tuple[float, float]) -> None:
+    assert made("SA-Solver Simple", kind).stochastic == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "ups"), [(10, 0), (20, 1), (40, 2)])
+def test_restart_goes_up_again_and_calls_the_network_as_often(steps: int, ups: int) -> None:
+    scheduler = made("Restart Karras", "epsilon")
+    scheduler.set_timesteps(steps)
+    assert sum(after > before for before, after in zip(scheduler.levels, scheduler.levels[1:], strict=False)) == ups
+    assert len(scheduler.timesteps) == 2 * steps - 1
 
 
 def test_align_your_steps_follows_the_family() -> None:

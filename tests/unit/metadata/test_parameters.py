@@ -19,9 +19,15 @@ def test_the_text_reads_as_other_programs_write_it() -> None:
     assert text.split("\n") == [
         "a red sun over green hills",
         "Negative prompt: blurry, low quality",
-        "Steps: 20, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 4.5, Seed: 7, Size: 128x96, Model: pocket, RNG: CPU, "
-        'Precision: "unet float16, vae float16", Numerics: clean, Version: Halftone 0.1.0',
+        "Steps: 20, Sampler: DPM++ 2M, Schedule type: Karras, Solver: k-diffusion, CFG scale: 4.5, Seed: 7, Size: 128x96, "
+        'Model: pocket, RNG: CPU, Precision: "unet float16, vae float16", Numerics: clean, Version: Halftone 0.1.0',
     ]
+
+
+def test_a_schedule_of_diffusers_has_no_solver_beside_it() -> None:
+    """As the first pictures had it."""
+    text = a1111_text(resolved(sampler="DPM++ 2M Karras (diffusers)"), picture_facts())
+    assert "Sampler: DPM++ 2M, Schedule type: Karras, CFG scale" in text
 
 
 def test_a_prompt_stays_as_it_was_typed_and_clip_skip_is_counted_as_a1111_does() -> None:

@@ -17,7 +17,7 @@ from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.options import over
-from halftone.metadata.parameters import STOPPED, model_name
+from halftone.metadata.parameters import SOLVER, STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
@@ -25,7 +25,7 @@ from halftone.settings.store import Settings
 _SAID: Final[dict[str, tuple[str, ...]]] = {
     **{one.name if one.is_option else one.field: one.keys for one in PARAMETERS},
     "model": ("Model",),
-    "sampler": ("Sampler", "Schedule type"),
+    "sampler": ("Sampler", "Schedule type", SOLVER),
     "hires": ("Hires upscale", "Hires resize", "Hires steps", "Hires upscaler", "Hires denoising strength"),
     "refiner": ("Refiner", "Refiner switch at"),
     "seed_size": ("Seed resize from",),

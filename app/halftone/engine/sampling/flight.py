@@ -32,6 +32,7 @@ from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
 from halftone.engine.sampling.samplers import guiders, schedulers, steps_in
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
@@ -347,6 +348,8 @@ class Flight:
                     state = snapshots.scheduler_state(scheduler)
                     self._rehearsals[now.began] = Rehearsal(scheduler, state, self._steps())
                 self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
+                if isinstance(scheduler, SolverScheduler):  # pipelines of flow models give none
+                    kwargs.setdefault("generator", now.generator)
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):

@@ -18,19 +18,23 @@ from halftone.engine.sampling.sigma_schedules import (
     Diffusion,
     Flow,
     Schedule,
-    Trained,
     align_your_steps,
     beta_of_times,
     kl_optimal,
     normal,
     without_penultimate,
 )
-from halftone.engine.sampling.solvers import SOLVERS, Run
+from halftone.engine.sampling.solver_table import SOLVERS
+from halftone.engine.sampling.solvers import Run
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
+_STOCHASTIC: Final = (0.2, 0.8)
+"""Shares of the way from the picture to noise between which SA-Solver adds noise, as in ComfyUI."""
+_PURE_NOISE: Final = 4.8973451890853435e-08
+"""What remains of the picture at the last timestep of models that were trained down to noise alone, in A1111 and ComfyUI."""
 
 
 class SolverOutput(BaseOutput):
@@ -94,7 +98,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
                     rescale_betas_zero_snr=rescale_betas_zero_snr,
                 ),
             )
-            kept = native.alphas_cumprod.double().numpy()
+            kept = native.alphas_cumprod.double().numpy().copy()
+            if rescale_betas_zero_snr:
+                kept[-1] = _PURE_NOISE
             self.trained_table = ((1 - kept) / kept) ** 0.5
         self.order = len(SOLVERS[solver].calls(Run((2.0, 1.5, 1.0, 0.5, 0.0) if not use_flow_sigmas else _FALLING, _no_noise)))
         self.levels: list[float] = []
@@ -120,9 +126,12 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
         solver, schedule, trained = SOLVERS[self._solver], self._spacing(), self._trained(mu)
         levels = schedule(trained, steps + 1) if solver.drops_penultimate else schedule(trained, steps)
-        self.levels = [float(level) for level in (without_penultimate(levels) if solver.drops_penultimate else levels)]
+        kept = without_penultimate(levels) if solver.drops_penultimate else levels
+        self.levels = solver.path([float(level) for level in kept])
+        last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] >= 1:
-            self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * cast("Flow", trained).times)
+            self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * last)
+        self.stochastic = trained.sigma(_STOCHASTIC[0] * last), trained.sigma(_STOCHASTIC[1] * last)
         self.calls = []
         run = Run(self.levels, _no_noise, self._flow)
         for run.step in range(len(self.levels) - 1):
@@ -135,7 +144,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.memory = {}
         self._step_index = self._begin_index = None
 
-    def _trained(self, mu: float | None) -> Trained:
+    def _trained(self, mu: float | None) -> Flow | Diffusion:
         if self.trained_table is not None:
             return Diffusion(self.trained_table)
         if mu is not None and self._dynamic:
@@ -200,7 +209,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         def noise(_sigma: float, _after: float) -> Tensor:
             return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
 
-        run = Run(self.levels, noise, self._flow, step=call.step, stage=call.stage, memory=self.memory)
+        run = Run(self.levels, noise, self._flow, stochastic=self.stochastic, memory=self.memory)
+        run.step, run.stage = call.step, call.stage
         result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)

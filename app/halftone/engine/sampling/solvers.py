@@ -11,7 +11,6 @@ models. Sources: k-diffusion (https://github.com/crowsonkb/k-diffusion) and the 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -21,19 +20,25 @@ from torch import Tensor
 
 _NEARLY_NOISE: Final = 0.9999
 """The middle of the first step of a flow model, which begins at noise alone (ComfyUI)."""
+_RESTARTS: Final = 20
+_RESTARTS_TWICE: Final = 36
+"""Steps from which on Restart goes up again once and twice."""
 Noise = Callable[[float, float], Tensor]
 """Noise between two sigmas, of the latents' shape, with variance 1."""
 
 
 @dataclass
 class Run:
-    """Where a loop is. sigmas: of the steps, with the end; step, stage: which call this is; memory: what the solver keeps."""
+    """Where a loop is. sigmas: of the steps, with the end; stochastic: the least and the largest sigma at which SA-Solver adds
+    noise; step, stage: which call this is; memory: what the solver keeps.
+    """
 
     sigmas: Sequence[float]
     noise: Noise
     flow: bool = False
     eta: float = 1.0
     s_noise: float = 1.0
+    stochastic: tuple[float, float] = (0.0, 0.0)
     step: int = 0
     stage: int = 0
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -64,6 +69,7 @@ class Run:
 
 
 Step = Callable[[Run, Tensor, Tensor], Tensor]
+Path = Callable[[Sequence[float]], list[float]]
 Calls = Callable[[Run], Sequence[float]]
 
 
@@ -73,13 +79,15 @@ def once(run: Run) -> Sequence[float]:
 
 
 class Solver(NamedTuple):
-    """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at;
+    """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at; path: the
+    sigmas that it goes through, where they are not those of the schedule, with steps up that only add noise;
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
     ratio of signal to noise, which noise alone does not have.
     """
 
     step: Step
     calls: Calls = once
+    path: Path = list
     drops_penultimate: bool = False
     over_snr: bool = False
 
@@ -146,7 +154,7 @@ def ddpm(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
 
 def lms(run: Run, x: Tensor, denoised: Tensor, most: int = 4) -> Tensor:
     """Linear multistep (Adams-Bashforth over the sigmas), of order four."""
-    slopes = _remembered(run, "slopes", slope(x, denoised, run.sigma), most)
+    slopes = remembered(run, "slopes", slope(x, denoised, run.sigma), most)
     past = run.sigmas[run.step + 1 - len(slopes) : run.step + 1]
     for place, one in enumerate(slopes):
         x = x + one * _lagrange_integral(past, place, run.sigma, run.next)
@@ -163,7 +171,7 @@ def _lagrange_integral(nodes: Sequence[float], place: int, start: float, end: fl
 
 def ipndm(run: Run, x: Tensor, denoised: Tensor, most: int = 4) -> Tensor:
     """Adams-Bashforth with constant weights (Zhang and Chen 2022, https://arxiv.org/abs/2204.13902)."""
-    slopes = _remembered(run, "slopes", slope(x, denoised, run.sigma), most)
+    slopes = remembered(run, "slopes", slope(x, denoised, run.sigma), most)
     if run.next == 0:
         return denoised
     weights = ((1.0,), (-1 / 2, 3 / 2), (5 / 12, -16 / 12, 23 / 12), (-9 / 24, 37 / 24, -59 / 24, 55 / 24))[len(slopes) - 1]
@@ -297,6 +305,36 @@ def heun(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
         return x + here * (run.next - run.sigma)
     mean = (run.memory["slope"] + slope(x, denoised, run.next)) / 2
     return run.memory["x"] + mean * (run.next - run.sigma)
+
+
+def downwards(run: Run) -> Sequence[float]:
+    return () if run.next > run.sigma else begin_and_end(run)
+
+
+def with_restarts(sigmas: Sequence[float]) -> list[float]:
+    """A1111's way: from 20 steps on, some of them go again from about 2 down to about 0.1."""
+    steps = len(sigmas) - 1
+    if steps < _RESTARTS:
+        return list(sigmas)
+    again, times = (steps // 4, 2) if steps >= _RESTARTS_TWICE else (9, 1)
+    whole = [*_karras(sigmas[0], sigmas[-2], steps - again * times), 0.0]
+    low, high = (min(range(len(whole)), key=lambda place: abs(whole[place] - sigma)) for sigma in (0.1, 2.0))
+    if high >= low:
+        return whole
+    return [*whole[: low + 1], *_karras(whole[high], whole[low], again + 1) * times, *whole[low + 1 :]]
+
+
+def _karras(high: float, low: float, count: int) -> list[float]:
+    ends = high ** (1 / 7), low ** (1 / 7)
+    return [float(one) for one in np.linspace(*ends, count) ** 7]
+
+
+def restart(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """Heun, with noise added where it goes up again (Xu et al. 2023, https://arxiv.org/abs/2306.14878)."""
+    result = heun(run, x, denoised)
+    ends = run.stage + 1 == len(downwards(run))
+    up = run.sigmas[run.step + 2] if ends and run.next else 0.0
+    return result + run.noise(run.next, up) * (run.s_noise * math.sqrt(up**2 - run.next**2)) if up > run.next else result
 
 
 def up_to_three(run: Run) -> Sequence[float]:
@@ -435,44 +473,8 @@ def seeds(run: Run, x: Tensor, denoised: Tensor, calls: Calls = middle_of_snr) -
     return result
 
 
-def _remembered(run: Run, name: str, value: Tensor, most: int) -> list[Tensor]:
+def remembered(run: Run, name: str, value: Tensor, most: int) -> list[Tensor]:
     """The last so many values under a name, the newest last."""
     kept: list[Tensor] = [*run.memory.get(name, []), value][-most:]
     run.memory[name] = kept
     return kept
-
-
-SOLVERS: Final[dict[str, Solver]] = {
-    "Euler": Solver(euler),
-    "Euler a": Solver(euler_ancestral),
-    "LMS": Solver(lms),
-    "Heun": Solver(heun, begin_and_end),
-    "Heun++ 2": Solver(heunpp2, up_to_three),
-    "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
-    "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, drops_penultimate=True),
-    "DPM++ 2S a": Solver(dpmpp_2s_ancestral, ancestral_middle_of_snr),
-    "DPM++ 2M": Solver(dpmpp_2m),
-    "DPM++ SDE": Solver(dpmpp_sde, middle_of_snr, over_snr=True),
-    "DPM++ 2M SDE": Solver(dpmpp_2m_sde, over_snr=True),
-    "DPM++ 2M SDE Heun": Solver(partial(dpmpp_2m_sde, heun=True), over_snr=True),
-    "DPM++ 3M SDE": Solver(dpmpp_3m_sde, drops_penultimate=True, over_snr=True),
-    "DDPM": Solver(ddpm),
-    "LCM": Solver(lcm),
-    "IPNDM": Solver(ipndm),
-    "RES multistep": Solver(res_multistep),
-    "RES multistep a": Solver(partial(res_multistep, eta=1.0)),
-    "Gradient estimation": Solver(gradient_estimation),
-    "ER SDE": Solver(er_sde, over_snr=True),
-    "SEEDS 2": Solver(seeds, middle_of_snr, over_snr=True),
-    "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, over_snr=True),
-}
-
-
-def solve(solver: Solver, run: Run, x: Tensor, predict: Callable[[Tensor, float], Tensor]) -> Tensor:
-    """Make all steps. predict: the picture that the network sees in latents at a sigma."""
-    for step in range(len(run.sigmas) - 1):
-        run.step = step
-        for stage, sigma in enumerate(solver.calls(run)):
-            run.stage = stage
-            x = solver.step(run, x, predict(x, sigma))
-    return x

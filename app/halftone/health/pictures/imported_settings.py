@@ -22,8 +22,8 @@ from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
-from halftone.library.samplers import sampler_called, with_schedule
-from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, ONLY_MASKED, OPTIONS, RESIZE_NAMES
+from halftone.library.samplers import by_diffusers, sampler_called, with_schedule
+from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, K_DIFFUSION, ONLY_MASKED, OPTIONS, RESIZE_NAMES, SOLVER
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -192,6 +192,7 @@ class _Reader:
     def _sampler(self, model: ModelFacts | None) -> str | None:
         """Old texts have both names in one. Left out: the model's own."""
         method, schedule = self._fields.pop("Sampler", ""), self._fields.pop("Schedule type", "")
+        ours, solver = is_ours(self._said), self._fields.pop(SOLVER, "")
         if not method:
             self._left += [_shortened("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
             return self._now.sampler
@@ -200,9 +201,9 @@ class _Reader:
             self._left.append(_shortened("Schedule type", schedule))
         elif found is None:
             self._left.append(_shortened("Sampler", f"{method} {schedule}".strip()))
-        if found is None or is_ours(self._said):
+        if found is None or (ours and solver == K_DIFFUSION):
             return found
-        named = with_schedule(found)
+        named = by_diffusers(found) if ours else with_schedule(found)
         return named if model is None or not model.samplers or named in model.samplers else found
 
     def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:

@@ -19,7 +19,7 @@ from halftone.contract.request import PictureRequest, model_stem
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words, either
 from halftone.library.options import known_options
-from halftone.library.samplers import SAMPLERS, sampler_called
+from halftone.library.samplers import SAMPLERS, offered, sampler_called
 from halftone.library.videos import makes_videos
 from halftone.session.pictures.draft import LISTED, fitting_sampler
 from halftone.settings.declared import DECLARED, Setting
@@ -111,7 +111,7 @@ class Grid(msgspec.Struct, frozen=True):
 def variables(request: PictureRequest, model: ModelFacts | None = None, models: Sequence[str] = ()) -> tuple[Variable, ...]:
     """Return everything that an axis can vary in this request. models: those that can be named, none for any."""
     rows = [_of_row(one) for one in PARAMETERS if _applies(one, request, model)]
-    samplers = tuple(model.samplers if model is not None and model.samplers else SAMPLERS)
+    samplers = offered(model.samplers if model is not None and model.samplers else SAMPLERS)
     return (
         *rows,
         Variable("sampler", Words("Sampler"), "choice", choices=samplers),

@@ -6,10 +6,11 @@ from typing import Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.request import SCHEDULES, split_sampler
+from halftone.contract.request import split_sampler
 from halftone.gui.create.form.form_fields import combo
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, label, row
+from halftone.library.samplers import offered
 from halftone.session.pictures.draft import fitting_sampler
 
 _NARROW: Final = 92
@@ -66,7 +67,7 @@ class SamplerField(QWidget):
         name = fitting_sampler(wanted, self._names)
         method, way = split_sampler(name or "")
         self.method.setCurrentIndex(max(0, self.method.findData(method)))
-        self._list_schedules(method)
+        self._list_schedules(method, way)
         self.schedule.setCurrentIndex(max(0, self.schedule.findData(way)))
         self.note.setText(tr("{0} is not supported. Using the model default.", wanted or ""))
         self.note.setVisible(bool(wanted and not name and self._names))
@@ -77,12 +78,12 @@ class SamplerField(QWidget):
         item = self.schedule.findData(way or "")
         self.schedule.setCurrentIndex(max(item, 0))
 
-    def _list_schedules(self, method: str) -> None:
-        """The usual one is the model's; of the others those that the method can do."""
+    def _list_schedules(self, method: str, chosen: str = "") -> None:
+        """The usual one is the model's; of the others those that the method can do, and the chosen one."""
         self.schedule.clear()
         self.schedule.addItem(tr("Default"), "")
-        known = {split_sampler(name) for name in self._names}
-        for way in SCHEDULES:
-            if (method, way) in known:
+        ways = [way for own, way in map(split_sampler, offered(self._names)) if own == method and way]
+        for way in dict.fromkeys((*ways, chosen)):
+            if way and f"{method} {way}" in self._names:
                 self.schedule.addItem(way, way)
         self.schedule.setEnabled(self.schedule.count() > 1)

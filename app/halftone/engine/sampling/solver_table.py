@@ -1,0 +1,84 @@
+"""The solvers by the names that users know."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from torch import Tensor
+
+from halftone.engine.sampling.adams_solvers import deis, ipndm_v, sa_solver, sa_solver_pece, twice, unipc
+from halftone.engine.sampling.solvers import (
+    Run,
+    Solver,
+    ancestral_middle_of_snr,
+    ancestral_midpoint,
+    begin_and_end,
+    ddpm,
+    downwards,
+    dpm2,
+    dpm2_ancestral,
+    dpm2_calls,
+    dpmpp_2m,
+    dpmpp_2m_sde,
+    dpmpp_2s_ancestral,
+    dpmpp_3m_sde,
+    dpmpp_sde,
+    er_sde,
+    euler,
+    euler_ancestral,
+    gradient_estimation,
+    heun,
+    heunpp2,
+    ipndm,
+    lcm,
+    lms,
+    middle_of_snr,
+    res_multistep,
+    restart,
+    seeds,
+    thirds_of_snr,
+    up_to_three,
+    with_restarts,
+)
+
+SOLVERS: Final[dict[str, Solver]] = {
+    "Euler": Solver(euler),
+    "Euler a": Solver(euler_ancestral),
+    "LMS": Solver(lms),
+    "Heun": Solver(heun, begin_and_end),
+    "Heun++ 2": Solver(heunpp2, up_to_three),
+    "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
+    "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, drops_penultimate=True),
+    "DPM++ 2S a": Solver(dpmpp_2s_ancestral, ancestral_middle_of_snr),
+    "DPM++ 2M": Solver(dpmpp_2m),
+    "DPM++ SDE": Solver(dpmpp_sde, middle_of_snr, over_snr=True),
+    "DPM++ 2M SDE": Solver(dpmpp_2m_sde, over_snr=True),
+    "DPM++ 2M SDE Heun": Solver(partial(dpmpp_2m_sde, heun=True), over_snr=True),
+    "DPM++ 3M SDE": Solver(dpmpp_3m_sde, drops_penultimate=True, over_snr=True),
+    "DDPM": Solver(ddpm),
+    "LCM": Solver(lcm),
+    "IPNDM": Solver(ipndm),
+    "RES multistep": Solver(res_multistep),
+    "RES multistep a": Solver(partial(res_multistep, eta=1.0)),
+    "Gradient estimation": Solver(gradient_estimation),
+    "ER SDE": Solver(er_sde, over_snr=True),
+    "IPNDM_V": Solver(ipndm_v),
+    "DEIS": Solver(deis),
+    "UniPC": Solver(unipc, drops_penultimate=True),
+    "UniPC BH2": Solver(partial(unipc, second=True), drops_penultimate=True),
+    "SA-Solver": Solver(sa_solver, over_snr=True),
+    "SA-Solver PECE": Solver(sa_solver_pece, twice, over_snr=True),
+    "Restart": Solver(restart, downwards, with_restarts),
+    "SEEDS 2": Solver(seeds, middle_of_snr, over_snr=True),
+    "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, over_snr=True),
+}
+
+
+def solve(solver: Solver, run: Run, x: Tensor, predict: Callable[[Tensor, float], Tensor]) -> Tensor:
+    """Make all steps. predict: the picture that the network sees in latents at a sigma."""
+    for step in range(len(run.sigmas) - 1):
+        run.step = step
+        for stage, sigma in enumerate(solver.calls(run)):
+            run.stage = stage
+            x = solver.step(run, x, predict(x, sigma))
+    return x
