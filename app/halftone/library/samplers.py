@@ -46,12 +46,14 @@ SOLVED: Final = (
     "Euler", "Euler a", "LMS", "Heun", "Heun++ 2", "DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE",
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
     "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
+    "Euler CFG++", "Euler a CFG++", "DPM++ 2S a CFG++", "DPM++ 2M CFG++", "RES multistep CFG++", "RES multistep a CFG++",
+    "Gradient estimation CFG++",
 )  # fmt: skip
 """Methods that Halftone solves itself, with any schedule."""
-FLOW_SOLVED: Final = tuple(
-    name for name in SOLVED if name not in ("LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC",
-    "UniPC BH2", "Restart")
+_NOT_FOR_FLOW: Final = (
+    "LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC", "UniPC BH2", "Restart",
 )  # fmt: skip
+FLOW_SOLVED: Final = tuple(name for name in SOLVED if name not in _NOT_FOR_FLOW and not name.endswith("CFG++"))
 """Those of them that flow models can use, with the numbers of ComfyUI."""
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
@@ -139,6 +141,9 @@ _NAMES: Final[dict[str, str]] = {
     "plms": "pndm",
     "dpmpp2sancestral": "dpmpp2sa",
     "resmultistepancestral": "resmultistepa",
+    "eulerancestralcfgpp": "euleracfgpp",
+    "dpmpp2sancestralcfgpp": "dpmpp2sacfgpp",
+    "resmultistepancestralcfgpp": "resmultistepacfgpp",
 }
 """Other names of methods, in letters and digits alone."""
 _WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}

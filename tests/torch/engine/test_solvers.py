@@ -29,6 +29,11 @@ def predict(x: Tensor, sigma: float) -> Tensor:
     return bent + 0.05 * x.roll(1, -1) / (1 + sigma * sigma)
 
 
+def unguided(x: Tensor, sigma: float) -> Tensor:
+    """What the network answers to the negative prompt."""
+    return 0.8 * predict(x, sigma) + 0.1 * torch.sin(x / (1 + sigma))
+
+
 def loop(kind: str, way: str, name: str) -> tuple[Run, Tensor]:
     drawn = torch.Generator().manual_seed(5)
     sigmas = list(SIGMAS["SD 1.5" if kind == "diffusion" else "SD 3"][way]["20"])
@@ -47,7 +52,7 @@ def loop(kind: str, way: str, name: str) -> tuple[Run, Tensor]:
 @pytest.mark.parametrize(("kind", "way", "name"), CASES)
 def test_the_same_latents_as_the_program_it_comes_from(kind: str, way: str, name: str) -> None:
     run, start = loop(kind, way, name)
-    ours = solve(SOLVERS[name], run, start, predict).flatten()
+    ours = solve(SOLVERS[name], run, start, predict, unguided).flatten()
     theirs = torch.tensor(REFERENCE[kind][way][name], dtype=torch.float64)
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
 
@@ -75,3 +80,11 @@ def test_few_steps_are_finite(name: str, steps: int) -> None:
     sigmas = [*SIGMAS["SD 1.5"]["karras"]["4"][:steps], 0.0]
     run = Run(sigmas, lambda *_: torch.zeros(1, 2, 3, 4, dtype=torch.float64))
     assert bool(solve(SOLVERS[name], run, torch.full((1, 2, 3, 4), 14.0, dtype=torch.float64), predict).isfinite().all())
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name.endswith("CFG++")])
+def test_without_guidance_it_is_the_plain_solver(name: str) -> None:
+    run, start = loop("diffusion", "karras", name)
+    plain, _ = loop("diffusion", "karras", name)
+    same = SOLVERS[name.removesuffix(" CFG++")]
+    assert torch.equal(solve(SOLVERS[name], run, start, predict), solve(same, plain, start, predict))

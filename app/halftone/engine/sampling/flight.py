@@ -58,6 +58,8 @@ class _Pass:
     """The step at which the present loop began."""
     calls: int = 0
     """Denoiser calls since the last step."""
+    given: Any = None
+    """What the denoiser gave in its last call."""
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
 
@@ -314,6 +316,7 @@ class Flight:
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
                 if self.every_step and (made := next(tensors_in(result), None)) is not None:
                     self._sentinel.see(made)
+                now.given = result
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
@@ -350,7 +353,9 @@ class Flight:
                 self._rehearsals[now.began].times.append(args[1] if len(args) > 1 else kwargs.get("timestep"))
                 if isinstance(scheduler, SolverScheduler):  # pipelines of flow models give none
                     kwargs.setdefault("generator", now.generator)
+                    scheduler.given = next(tensors_in(now.given), None)
                 index, now.step, now.calls = now.step, now.step + 1, 0
+                now.given = None
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step

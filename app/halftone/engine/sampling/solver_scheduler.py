@@ -106,6 +106,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.levels: list[float] = []
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
+        self.given: Tensor | None = None
+        """What the network gave in this step, which CFG++ needs: for both prompts, the negative one first."""
         self._step_index: int | None = None
         self._begin_index: int | None = None
         self.num_inference_steps: int | None = None
@@ -211,6 +213,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
 
         run = Run(self.levels, noise, self._flow, stochastic=self.stochastic, memory=self.memory)
         run.step, run.stage = call.step, call.stage
+        given, self.given = self.given, None
+        if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):
+            negative = given[: len(model_output), : model_output.shape[1]].to(torch.float32)
+            run.unguided = self._denoised(negative, latents, call.sigma)
         result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)

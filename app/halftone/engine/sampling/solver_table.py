@@ -13,6 +13,7 @@ from halftone.engine.sampling.solvers import (
     ancestral_middle_of_snr,
     ancestral_midpoint,
     begin_and_end,
+    cfg_pp,
     ddpm,
     downwards,
     dpm2,
@@ -21,6 +22,7 @@ from halftone.engine.sampling.solvers import (
     dpmpp_2m,
     dpmpp_2m_sde,
     dpmpp_2s_ancestral,
+    dpmpp_2s_ancestral_cfg_pp,
     dpmpp_3m_sde,
     dpmpp_sde,
     er_sde,
@@ -71,14 +73,25 @@ SOLVERS: Final[dict[str, Solver]] = {
     "Restart": Solver(restart, downwards, with_restarts),
     "SEEDS 2": Solver(seeds, middle_of_snr, over_snr=True),
     "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, over_snr=True),
+    "Euler CFG++": cfg_pp(euler),
+    "Euler a CFG++": cfg_pp(euler_ancestral),
+    "DPM++ 2S a CFG++": cfg_pp(dpmpp_2s_ancestral_cfg_pp, ancestral_middle_of_snr),
+    "DPM++ 2M CFG++": cfg_pp(dpmpp_2m),
+    "RES multistep CFG++": cfg_pp(res_multistep),
+    "RES multistep a CFG++": cfg_pp(partial(res_multistep, eta=1.0)),
+    "Gradient estimation CFG++": cfg_pp(gradient_estimation),
 }
 
 
-def solve(solver: Solver, run: Run, x: Tensor, predict: Callable[[Tensor, float], Tensor]) -> Tensor:
-    """Make all steps. predict: the picture that the network sees in latents at a sigma."""
+Predict = Callable[[Tensor, float], Tensor]
+
+
+def solve(solver: Solver, run: Run, x: Tensor, predict: Predict, unguided: Predict | None = None) -> Tensor:
+    """Make all steps. predict: the picture that the network sees in latents at a sigma; unguided: for the negative prompt."""
     for step in range(len(run.sigmas) - 1):
         run.step = step
         for stage, sigma in enumerate(solver.calls(run)):
             run.stage = stage
+            run.unguided = unguided(x, sigma) if unguided is not None and solver.cfg_pp else None
             x = solver.step(run, x, predict(x, sigma))
     return x

@@ -30,7 +30,8 @@ Noise = Callable[[float, float], Tensor]
 @dataclass
 class Run:
     """Where a loop is. sigmas: of the steps, with the end; stochastic: the least and the largest sigma at which SA-Solver adds
-    noise; step, stage: which call this is; memory: what the solver keeps.
+    noise; step, stage: which call this is; unguided: for CFG++, the picture that the network predicts for the negative prompt,
+    None without guidance; memory: what the solver keeps.
     """
 
     sigmas: Sequence[float]
@@ -41,6 +42,7 @@ class Run:
     stochastic: tuple[float, float] = (0.0, 0.0)
     step: int = 0
     stage: int = 0
+    unguided: Tensor | None = None
     memory: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -67,6 +69,10 @@ class Run:
         """The share of the picture in the latents."""
         return 1 - sigma if self.flow else 1.0
 
+    def base(self, denoised: Tensor) -> Tensor:
+        """The picture whose noise the latents keep: with CFG++ the unguided one."""
+        return denoised if self.unguided is None else self.unguided
+
 
 Step = Callable[[Run, Tensor, Tensor], Tensor]
 Path = Callable[[Sequence[float]], list[float]]
@@ -82,7 +88,7 @@ class Solver(NamedTuple):
     """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at; path: the
     sigmas that it goes through, where they are not those of the schedule, with steps up that only add noise;
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
-    ratio of signal to noise, which noise alone does not have.
+    ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture.
     """
 
     step: Step
@@ -90,6 +96,18 @@ class Solver(NamedTuple):
     path: Path = list
     drops_penultimate: bool = False
     over_snr: bool = False
+    cfg_pp: bool = False
+
+
+def cfg_pp(step: Step, calls: Calls = once) -> Solver:
+    """Make a solver follow CFG++ (Chung et al. 2024, https://arxiv.org/abs/2406.08070): it goes to the guided picture, and keeps
+    the noise of the unguided one. That is a step from latents moved by the difference between the two.
+    """
+
+    def moved(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+        return step(run, x if run.unguided is None else x + (denoised - run.unguided), denoised)
+
+    return Solver(moved, calls, cfg_pp=True)
 
 
 def slope(x: Tensor, denoised: Tensor, sigma: float) -> Tensor:
@@ -194,7 +212,8 @@ def res_multistep(run: Run, x: Tensor, denoised: Tensor, *, eta: float = 0.0) ->
     """The refined exponential solver of order two with one call (Zhang et al. 2023, https://arxiv.org/abs/2308.02157)."""
     down, up = ancestral(run.sigma, run.next, eta)
     old, old_down = run.memory.get("denoised"), run.memory.get("down")
-    run.memory.update(denoised=denoised, down=down)
+    base = run.base(denoised)
+    run.memory.update(denoised=base, down=down)
     if down == 0 or old is None or not old_down:
         return _renoised(run, x + slope(x, denoised, run.sigma) * (down - run.sigma), up)
     h = math.log(run.sigma) - math.log(down)
@@ -202,13 +221,13 @@ def res_multistep(run: Run, x: Tensor, denoised: Tensor, *, eta: float = 0.0) ->
     first = -math.expm1(-h) / h
     second = (1 - first) / h
     weight = second / apart if apart else 0.0
-    return _renoised(run, math.exp(-h) * x + h * ((first - weight) * denoised + weight * old), up)
+    return _renoised(run, math.exp(-h) * x + h * ((first - weight) * base + weight * old), up)
 
 
 def dpmpp_2m(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
     """DPM-Solver++(2M) (Lu et al. 2022, https://arxiv.org/abs/2211.01095)."""
     old = run.memory.get("denoised")
-    run.memory["denoised"] = denoised
+    run.memory["denoised"] = run.base(denoised)
     if run.next == 0:
         return denoised
     h = math.log(run.sigma / run.next)
@@ -417,6 +436,15 @@ def dpmpp_2s_ancestral(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
         ratio = ancestral_middle_of_snr(run)[1] / run.sigma
         return ratio * x + (1 - ratio) * denoised
     return _after_step_down(run, down / run.sigma * run.memory["x"] + (1 - down / run.sigma) * denoised)
+
+
+def dpmpp_2s_ancestral_cfg_pp(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """The same for CFG++, as ComfyUI computes it: the second call's unguided picture replaces the first's."""
+    if run.unguided is not None and run.stage == 0:
+        run.memory["unguided"] = run.unguided
+    elif run.unguided is not None:
+        run.memory["x"] = run.memory["x"] + (run.memory["unguided"] - run.unguided)
+    return dpmpp_2s_ancestral(run, x, denoised)
 
 
 def middle_of_snr(run: Run) -> Sequence[float]:
