@@ -13,6 +13,8 @@ from installer.places import ROOT, python_in, tool_in
 from installer.words import Reporter
 
 ENGINE: Final = tuple(os.path.join("tests", "torch", folder) for folder in ("engine", "training"))
+HEAP: Final = "--max-old-space-size=8192"
+"""basedpyright holds five gigabytes of what it read; Node's own limit makes it read the same files again and again."""
 DROPPED: Final = ("PYTHONDONTWRITEBYTECODE",)
 """Left out of the gates' environment: with it each of the hundred processes that tests start would compile Halftone again."""
 
@@ -54,6 +56,7 @@ def gate_environ(environ: Mapping[str, str], env: str) -> dict[str, str]:
         **{name: value for name, value in environ.items() if name not in DROPPED},
         "QT_QPA_PLATFORM": "offscreen",
         "OMP_NUM_THREADS": "1",
+        "NODE_OPTIONS": f"{environ.get('NODE_OPTIONS', '')} {HEAP}".strip(),
         "PATH": tools + os.pathsep + environ.get("PATH", ""),
     }
 

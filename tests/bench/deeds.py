@@ -110,7 +110,7 @@ class Deeds:
     def _models(self) -> str:
         page = cast("ModelsPage", self._page("models"))
         deed = self._dice.choice(("search", "menu", "menu", "menu", "select", "table"))
-        rows = page.cards.items
+        rows = page.rows.listing.rows
         if deed == "search":
             page.search.setText(self._dice.choice(_SEARCHED))
         elif deed == "table":

@@ -111,11 +111,12 @@ def _models(workspace: Workspace, controller: Controller) -> Iterator[str]:
     if page is None or not page.isVisible() or page.rows.busy:
         return
     facts = {facts.id: facts for facts in controller.models}
-    for row in page.cards.items:
+    listed = page.table.rows.rows if page.as_table.isChecked() else page.cards.items
+    for row in listed:
         if (model := facts.get(row.entry.path)) is not None and row.state != controller.session.checks.badge(model).state:
             yield "a badge on Models differs from the one of the model"
     shown = page.shown
-    if shown is not None and shown.entry.path not in {row.entry.path for row in page.cards.items}:
+    if shown is not None and shown.entry.path not in {row.entry.path for row in listed}:
         yield "the panel of Models shows a model that is not listed"
 
 

@@ -231,6 +231,7 @@ def test_pytest_comes_last_with_the_further_words() -> None:
     environ = gates.gate_environ({"PATH": "/bin", "PYTHONDONTWRITEBYTECODE": "1"}, "/env")
     assert "PYTHONDONTWRITEBYTECODE" not in environ, "or each process that a test starts compiles Halftone again"
     assert (environ["QT_QPA_PLATFORM"], environ["OMP_NUM_THREADS"]) == ("offscreen", "1")
+    assert gates.gate_environ({"NODE_OPTIONS": "--own"}, "/env")["NODE_OPTIONS"] == f"--own {gates.HEAP}"
 
 
 def test_hints_show_how_the_launcher_was_called() -> None:

@@ -12,9 +12,10 @@ from PIL import Image
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDrag, QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 from tests.gui.create.test_create_page import own_bin
+from tests.gui.create.test_upscale import settings as upscaler_settings
 from tests.gui.create.test_videos import other_codec, remembered
 from tests.gui.stage import Stage
 from tests.helpers import samples
@@ -22,6 +23,7 @@ from tests.helpers import samples
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.gallery.history import History
+from halftone.gui.create.picture.painted_mask import is_empty
 from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.session.events import Replaced
 from halftone.session.pictures.gallery import FAVOURITE, Query
@@ -235,6 +237,47 @@ def test_a_picture_is_sent_to_image_to_image(qtbot: QtBot, tmp_path: Path) -> No
     stage.wait(lambda: stage.shows("create"))
     assert stage.controller.state.draft.image == str(paths[3])
     stage.wait(lambda: not stage.controller.background.busy)
+    stage.close()
+
+
+def test_a_picture_is_sent_to_inpainting_and_can_be_painted_on(qtbot: QtBot, tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 4)
+    click(page, 0)
+    chosen(stage, page)
+    page.inspector.to_inpaint.trigger()
+    stage.wait(lambda: stage.shows("create"))
+    editor = stage.page.centre.editor
+    stage.wait(lambda: editor.built and editor.canvas.isVisible() and not editor.canvas.image().isNull())
+    assert stage.controller.state.draft.image == str(paths[3])
+    box = editor.canvas.own_rect().toRect()
+    for act in (QTest.mousePress, QTest.mouseRelease):
+        act(editor.canvas, Qt.MouseButton.LeftButton, pos=box.center())
+    assert not is_empty(editor.canvas.painting.image)
+    editor.done.click()
+    stage.wait(lambda: bool(stage.controller.state.draft.mask))
+    assert stage.page.form.request().mask
+    stage.idle()
+    stage.close()
+
+
+def test_a_picture_is_sent_to_an_upscale_model(qtbot: QtBot, tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    stage = Stage(qtbot, settings=upscaler_settings(tmp_path / "up"))
+    page = gallery(stage, 4)
+    click(page, 0)
+    chosen(stage, page)
+    page.inspector.to_upscale.trigger()
+    (menu,) = (one for one in page.findChildren(QMenu) if one.isVisible())
+    stage.wait(lambda: menu.actions()[0].text() == "4x-Sharp")
+    menu.actions()[0].trigger()
+    menu.close()
+    stage.wait(lambda: stage.page.centre.shown is not None and stage.page.centre.shown.facts.upscaled is not None)
+    upscaled = stage.latest.upscaled
+    assert upscaled is not None
+    assert upscaled.source == str(paths[3])
+    stage.idle()
     stage.close()
 
 

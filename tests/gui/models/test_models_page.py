@@ -11,6 +11,7 @@ from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
+from tests.bench.truths import truths
 from tests.gui import lists
 from tests.gui.stage import Stage
 from tests.gui.stage import opened as opened_part
@@ -209,6 +210,38 @@ def test_the_table_has_the_same_rows_and_sorts(stage: Stage, tmp_path: Path) -> 
     page.table.sorted.emit("name")
     stage.wait(lambda: [row.entry.name for row in page.table.rows.rows] == first[::-1])
     assert page.table.rows.data(page.table.rows.index(0, 0)) in ("whole", "Pocket (demo)")
+
+
+def marked(page: ModelsPage) -> list[str]:
+    return [row.entry.name for row in page.selected_rows()]
+
+
+def test_the_cards_the_table_and_the_panel_agree(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    first, second = (row.entry for row in page.rows.listing.rows)
+    lists.click(page.grid, first.path)
+    page.as_table.click()
+    assert marked(page) == [first.name]
+    page.table.selectRow(1)
+    page.as_cards.click()
+    assert page.shown is not None
+    assert page.shown.entry == second
+    assert marked(page) == [second.name]
+    page.as_table.click()
+    page.search.setText(first.name)
+    stage.wait(lambda: len(page.table.rows.rows) == 1 and not page.rows.busy)
+    assert page.shown.entry == first
+    assert truths(stage.workspace, stage.controller) == []
+
+
+def test_several_rows_of_the_table_stay_selected_when_one_changes(stage: Stage, tmp_path: Path) -> None:
+    page = opened(stage, scanned(library(tmp_path / "models")))
+    page.as_table.click()
+    page.table.selectAll()
+    path = page.rows.listing.rows[1].entry.path
+    stage.controller.session.library.mark(path, favourite=True)
+    stage.wait(lambda: any(row.mark.favourite for row in page.table.rows.rows))
+    assert len(page.selected_rows()) == 2
 
 
 def test_checks_of_all_wait_in_the_queue(stage: Stage, tmp_path: Path) -> None:

@@ -42,10 +42,16 @@ class RowTable(QAbstractTableModel):
         super().__init__()
         self.rows: tuple[Row, ...] = ()
 
-    def show_rows(self, rows: tuple[Row, ...]) -> None:
+    def show_rows(self, rows: tuple[Row, ...]) -> bool:
+        """Show these; whether the table was made anew, so that the selection has to be restored."""
+        if [row.entry.path for row in rows] == [row.entry.path for row in self.rows]:
+            self.rows = rows
+            self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, len(COLUMNS) - 1))
+            return False
         self.beginResetModel()
         self.rows = rows
         self.endResetModel()
+        return True
 
     def rowCount(self, parent: Index = _ROOT) -> int:
         return 0 if parent.isValid() else len(self.rows)

@@ -281,6 +281,7 @@ class ModelsPage(Page):
         self.sort.blockSignals(False)
 
     def _look_changed(self, _button: QToolButton) -> None:
+        self._restore = True
         self._show_rows()
 
     # --- what is shown ----------------------------------------------------------------------------------------------
@@ -307,9 +308,9 @@ class ModelsPage(Page):
             self._selected = in_use if not self._selected and in_use in shown else listing.rows[0].entry.path
             self._restore = True
         if self.as_table.isChecked():
-            self.table.rows.show_rows(listing.rows)
             self.table.show_sort(query.sort, backwards=query.backwards)
-            self._select(self._selected)
+            if self.table.rows.show_rows(listing.rows) or self._restore:
+                self._select(self._selected)
         elif self.cards.show_rows(listing.rows) or self._restore:
             self._select(self._selected)
         self._restore = False

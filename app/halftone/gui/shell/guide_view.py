@@ -59,12 +59,15 @@ class GuideView(QTextBrowser):
         document.setDocumentMargin(_SIDE)
         document.setIndentWidth(22)
         document.setMarkdown(chapter.markdown, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
+        changes = QTextCursor(document)
+        changes.beginEditBlock()  # laid out once, not for each change
         for block in _blocks(document):
             self._dress_block(block)
         for frame in document.rootFrame().childFrames():
             if isinstance(frame, QTextTable):
                 _dress_table(frame)
         _frame_code(document)
+        changes.endEditBlock()
         self._fit()
         self._find(words)
         self.moveCursor(QTextCursor.MoveOperation.Start)

@@ -108,8 +108,9 @@ class HelpWindow(QDialog):
             made.setToolTip(words)
             made.setAccessibleName(words)
         self._foot.setText(tr("Halftone {0}. Nothing leaves this computer.", __version__))
-        self._read()
-        self.look()
+        if self.isVisible():  # else chapters are laid out once it is shown
+            self._read()
+            self.look()
 
     def _read(self) -> None:
         kept = guide.parsed(SHORTCUTS, _shortcuts_page()), guide.parsed(PLACES, _places_page(self._pictures_folder()))
@@ -117,7 +118,8 @@ class HelpWindow(QDialog):
 
     def _redress(self) -> None:
         """Show the chapter in the colours of another theme, at the place that is read and with the hit that was gone to."""
-        self.view.show_chapter_again(self._chapter(self._topic), self._words)
+        if self.isVisible():
+            self.view.show_chapter_again(self._chapter(self._topic), self._words)
 
     # --- chapters ---------------------------------------------------------------------------------------------------
 
