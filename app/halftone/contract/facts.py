@@ -313,6 +313,18 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     free: int | None = None
 
 
+class SheetFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The pictures of a grid on one sheet. axes: (name, values), as they are written on it; pictures: places in the grid;
+    recovered, failed, unwatched: how many of them were recovered, are black or missing, and were made without the NaN check.
+    """
+
+    axes: tuple[tuple[str, str], ...]
+    pictures: int
+    recovered: int = 0
+    failed: int = 0
+    unwatched: int = 0
+
+
 class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One written picture or video and its numerics receipt. room_bits: headroom of the latents in the denoiser's dtype.
 
@@ -330,7 +342,8 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory: bytes on the device at the worst moment, weights included; None: not measured. tiled: decoded in tiles. offload:
     parts of the model that waited outside the device. shortages: in order; after a last one that stopped it there is no picture.
     ran: sentences on how it ran (`health.run_reasons`). computed: (width, height) in pixels that the model computed before
-    scaling. stopped_of: planned steps, where the user stopped earlier.
+    scaling. stopped_of: planned steps, where the user stopped earlier. sheet: of a grid on one sheet; seconds are of all its
+    pictures, room_bits is the smallest.
     """
 
     path: str
@@ -369,6 +382,7 @@ class PictureFacts(msgspec.Struct, frozen=True, kw_only=True):
     upscaled: Upscaled | None = None
     computed: tuple[int, int] | None = None
     stopped_of: int | None = None
+    sheet: SheetFacts | None = None
 
     @property
     def first_size(self) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gui.create.create_page import QUEUE_WIDTH
 from halftone.gui.create.grid_dialog import GridDialog
 from halftone.gui.create.job_list import JobTimes, job_times, job_words, time_words
+from halftone.gui.create.picture.picture_receipt import receipt_rows
 from halftone.session.state import Job
 
 
@@ -51,6 +52,11 @@ def test_three_clicks_make_a_grid_of_guidance_and_steps(qtbot: QtBot, tmp_path: 
     assert notice.kind == "grid-made"
     assert Path(notice.facts[1]).exists()
     assert len(stage.controller.state.history.pictures) == 10
+    sheet = stage.controller.state.history.pictures[0]
+    assert sheet.facts.sheet is not None
+    rows = dict(receipt_rows(sheet.facts, sheet.request))
+    assert (rows["Guidance"], rows["Steps"], rows["Pictures"]) == ("4, 6, 8", "10, 20, 30", "9")
+    assert "NaN" not in rows
     stage.close()
 
 

@@ -13,6 +13,7 @@ from tests.helpers import samples
 from tests.helpers.sessions import HeldExecutor
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.facts import SheetFacts
 from halftone.contract.request import Lora, PictureRequest, Saving
 from halftone.metadata.picture import save_picture
 from halftone.metadata.reading import parse_parameters, read_picture
@@ -241,6 +242,19 @@ def test_a_sheet_says_which_pictures_lack_and_names_the_others(tmp_path: Path) -
     assert (fields["X Type"], fields["X Values"], fields["Y Values"]) == ("Guidance", "5, 7", "10, 20")
     assert '"error":"' in (found.receipt or "")
     assert '"state":"recovered"' in (found.receipt or "")
+    axes = (("Guidance", "5, 7"), ("Steps", "10, 20"))
+    assert facts.sheet == SheetFacts(axes=axes, pictures=4, recovered=1, failed=1)
+    assert (facts.state, facts.seconds) == ("recovered", sum(cell.facts.seconds for cell in made.cells if cell.facts is not None))
+
+
+@pytest.mark.parametrize(("changes", "count"), [({"black": True}, 4), ({"state": "not-recovered", "path": ""}, 4), ({}, 0)])
+def test_a_sheet_counts_pictures_that_cannot_be_used(tmp_path: Path, changes: dict[str, Any], count: int) -> None:
+    made = painted(tmp_path, grid(guidance="5,7", steps="10,20"))
+    cells = tuple(Cell(replace(cell.facts, **changes)) for cell in made.cells[1:] if cell.facts is not None)
+    facts, _ = save_sheet(replace(made, cells=(made.cells[0], *cells)))
+    assert facts.sheet is not None
+    assert facts.sheet.failed == min(count, 3)
+    assert not facts.black
 
 
 def test_a_large_sheet_is_scaled_down(tmp_path: Path) -> None:

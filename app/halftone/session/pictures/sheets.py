@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from halftone import __version__
 from halftone.contract.errors import HalftoneError, sentence
-from halftone.contract.facts import PictureFacts
+from halftone.contract.facts import PictureFacts, SheetFacts
 from halftone.contract.wording import Words
 from halftone.gallery.made import list_made
 from halftone.metadata.parameters import write_parameters
@@ -279,8 +278,41 @@ def save_sheet(grid: Grid) -> tuple[PictureFacts, bytes]:
     sheet.thumbnail((_THUMBNAIL, _THUMBNAIL))
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG")
-    facts = replace(first, path=str(path), width=width, height=height, index=0, seconds=0.0, state="clean", events=(), passes=())
-    return replace(facts, computed=None, peak_memory=None), buffer.getvalue()
+    return _sheet_facts(grid, first, str(path), (width, height)), buffer.getvalue()
+
+
+def _sheet_facts(grid: Grid, first: PictureFacts, path: str, size: tuple[int, int]) -> PictureFacts:
+    """The first picture's facts where they hold for the whole sheet."""
+    made = [cell.facts for cell in grid.cells if cell.facts is not None]
+    good = [one for one in made if one.path and not one.black and one.state in ("clean", "recovered", "unwatched")]
+    states = [one.state for one in good]
+    sheet = SheetFacts(
+        axes=tuple((axis.label, ", ".join(axis.shown)) for axis in grid.axes),
+        pictures=len(grid.places),
+        recovered=states.count("recovered"),
+        failed=len(grid.places) - len(good),
+        unwatched=states.count("unwatched"),
+    )
+    rooms = [one.room_bits for one in made if one.room_bits is not None]
+    return PictureFacts(
+        path=path,
+        seed=first.seed,
+        index=0,
+        width=size[0],
+        height=size[1],
+        state="recovered" if sheet.recovered else "unwatched" if sheet.unwatched else "clean",
+        dtypes={},
+        black=False,
+        finite=True,
+        dark=False,
+        room_bits=min(rooms, default=None),
+        seconds=sum(one.seconds for one in made),
+        steps=first.steps,
+        prompt=first.prompt,
+        negative=first.negative,
+        loras=first.loras,
+        sheet=sheet,
+    )
 
 
 def save_and_list(grid: Grid) -> tuple[PictureFacts, bytes]:

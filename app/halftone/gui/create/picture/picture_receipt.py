@@ -36,7 +36,13 @@ from halftone.library.prompts.drawn_prompts import as_made
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
     """The whole receipt: what was asked for, what ran in which type, what was found, what was done."""
-    rows = [*_asked_rows(picture, request), *_found_rows(picture), *_made_rows(picture)]
+    rows = _asked_rows(picture, request)
+    if picture.sheet is None:
+        rows += [*_found_rows(picture), *_made_rows(picture)]
+    else:
+        varied = {name for name, _ in picture.sheet.axes}
+        whole = [(tr("Pictures"), str(picture.sheet.pictures)), (tr("File"), picture.path)]
+        rows = [*(row for row in rows if row[0] not in varied), *picture.sheet.axes, *whole]
     return [(name, value) for name, value in rows if value]
 
 

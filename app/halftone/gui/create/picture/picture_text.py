@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, Shortage
+from halftone.contract.facts import CheckReport, GuardEvent, PictureFacts, SheetFacts, Shortage
 from halftone.contract.request import model_stem
 from halftone.contract.vocabulary import DTYPE_NAMES, FLOAT_LIMITS
 from halftone.contract.wording import Words
@@ -28,6 +28,8 @@ def main_event(picture: PictureFacts) -> GuardEvent | None:
 
 def picture_message(picture: PictureFacts, price: str = "", steps: int = 0) -> Message | None:
     """The banner of a picture: M1 to M6, None for a clean one. price: of the cure, "" if nothing was measured yet."""
+    if picture.sheet is not None:
+        return None  # each picture of a grid has its own
     if picture.shortages and (picture.state in ("clean", "unwatched") or picture.shortages[-1].then == "stopped"):
         return _short_of_memory(picture, picture.shortages[-1])
     if picture.upscaled is not None:
@@ -325,6 +327,8 @@ def _asking(picture: PictureFacts, event: GuardEvent | None) -> Message:
 
 def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
     """The receipt in short: icon, tone, word, sentence."""
+    if picture.sheet is not None:
+        return _sheet_receipt(picture.sheet)
     event = main_event(picture)
     match picture.state:
         case "clean" | "not-recovered" if picture.flat_frames and picture.path:
@@ -353,6 +357,16 @@ def receipt(picture: PictureFacts) -> tuple[str, str, str, str]:
             )
         case "not-recovered":
             return "octagon-alert", "danger", tr("Not recovered"), tr("No picture to save")
+
+
+def _sheet_receipt(sheet: SheetFacts) -> tuple[str, str, str, str]:
+    if sheet.failed:
+        return "octagon-alert", "danger", tr("Not finished"), tr("{0} of {1} pictures failed", sheet.failed, sheet.pictures)
+    if sheet.recovered:
+        return "triangle-alert", "warn", tr("Recovered"), tr("{0} of {1} pictures recovered", sheet.recovered, sheet.pictures)
+    if sheet.unwatched:
+        return "eye-off", "warn", tr("Not monitored"), tr("NaN check off")
+    return "circle-check", "ok", tr("Clean"), tr("No NaN in {0} pictures", sheet.pictures, one="No NaN in 1 picture")
 
 
 def _clean_words(picture: PictureFacts) -> str:
