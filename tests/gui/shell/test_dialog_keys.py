@@ -1,4 +1,4 @@
-"""The keyboard in every dialog: Esc changes nothing, Enter does the default action, Tab visits everything in order, with a ring."""
+"""The keyboard in every dialog: Esc changes nothing, Enter does the default action, Tab visits all in order, with a ring."""
 
 import time
 from collections.abc import Callable

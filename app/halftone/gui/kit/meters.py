@@ -107,6 +107,7 @@ class FocusRing(QFocusFrame):
         self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
         self.clearMask()
         self.setVisible(widget is not None)
+        self.raise_()  # Qt puts it under the widget, which hides it where their parent is no larger
 
     def _room(self) -> QRect:
         """Return the part that its parent shows: a tab is as high as its bar, and the ring lies on its edge."""
