@@ -1,5 +1,6 @@
 """How soon the command line answers: `python tests/bench/bench_command_line.py`. Logs the fastest of some runs, in seconds."""
 
+import argparse
 import logging
 import os
 import subprocess
@@ -41,5 +42,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     main()

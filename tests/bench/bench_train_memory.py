@@ -10,6 +10,7 @@ measured: a file of Stable Diffusion 1.5 at its published size is trained for tw
 what is told before the start is held against the largest memory of the process that no file stands behind.
 """
 
+import argparse
 import sys
 import tempfile
 import threading
@@ -230,4 +231,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(measured() if sys.argv[1:] == ["measured"] else main())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("counted", "measured"), default="counted", help="default: %(default)s")
+    sys.exit(measured() if parser.parse_args().what == "measured" else main())

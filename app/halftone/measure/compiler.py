@@ -6,21 +6,18 @@ from typing import Any, cast
 import torch
 
 from halftone.contract.wording import Words
-
-_NO_CPP = Words("PyTorch finds no C++ compiler, which it needs to compile for a processor.")
-_SPACE = Words("PyTorch's compiler cannot work in a folder that has a space in its name: move Halftone to one without.")
-_NO_TRITON = Words("PyTorch finds no Triton, which it needs to compile for a GPU.")
+from halftone.health.planning.usable_settings import NO_CPP, NO_TRITON, SPACE
 
 
 def missing_compiler(device: torch.device) -> Words | None:
     """What is missing; None if nothing is."""
     if device.type == "cpu":
         if not has_cpp_compiler():
-            return _NO_CPP
-        return _SPACE if in_a_folder_with_a_space(torch.__file__) else None
+            return NO_CPP
+        return SPACE if in_a_folder_with_a_space(torch.__file__) else None
     from torch.utils import _triton
 
-    return None if cast("Any", _triton).has_triton() or device.type == "mps" else _NO_TRITON
+    return None if cast("Any", _triton).has_triton() or device.type == "mps" else NO_TRITON
 
 
 def in_a_folder_with_a_space(torch_file: str) -> bool:

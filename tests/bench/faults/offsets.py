@@ -6,6 +6,7 @@ nothing of it and float16 rounds the picture away in between. Each place is prov
 Run: `PYTHONPATH=app:. OMP_NUM_THREADS=1 python -m tests.bench.faults.offsets`: how many of the layers are named exactly.
 """
 
+import argparse
 import copy
 import os
 import shutil
@@ -185,4 +186,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

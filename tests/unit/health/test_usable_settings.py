@@ -1,11 +1,14 @@
 """What cannot act on a device or a desktop is refused with a reason, and nothing else."""
 
+import msgspec
 import pytest
+from tests.helpers import samples
 
-from halftone.contract.facts import DeviceFacts
+from halftone.contract.facts import DeviceFacts, SelfTestReport, SettingEffect
 from halftone.contract.request import Numerics
+from halftone.contract.vocabulary import AttentionBackend
 from halftone.contract.wording import Words
-from halftone.health.planning.usable_settings import Abilities, choice_refusal, refusal
+from halftone.health.planning.usable_settings import NO_CPP, NO_TRITON, Abilities, choice_refusal, refusal
 
 ALL = Abilities()
 NOTES = Words("No notes here.")
@@ -29,7 +32,7 @@ SWITCHES = {"fp16_reduction", "bf16_reduction", "fp16_accumulation"}
         (device("cuda", "6.1"), {"tf32", "fp16_accumulation"}),
         (device("rocm", "11.0"), {"tf32", "fp16_accumulation"}),
         (device("cpu"), SWITCHES | {"offload"}),
-        (device("mps"), SWITCHES | {"tf32"}),
+        (device("mps"), SWITCHES | {"tf32", "fp8_storage"}),
         (device("xpu"), SWITCHES | {"tf32"}),
         (device("other"), {"fp16_accumulation"}),
     ],
@@ -38,6 +41,38 @@ def test_settings_by_device(there: DeviceFacts | None, refused: set[str]) -> Non
     found = {field: refusal(field, there, ALL) for field in Numerics.__struct_fields__}
     assert {field for field, reason in found.items() if reason is not None} == refused
     assert all(str(reason).endswith(".") for reason in found.values() if reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("backend", "wanted"),
+    [("auto", None), ("math", None), *((name, "Needs Auto or Math as the attention backend.") for name in ("flash", "cudnn"))],
+)
+def test_the_math_switch_needs_its_backend(backend: AttentionBackend, wanted: str | None) -> None:
+    chosen = Numerics(attention_backend=backend)
+    found = refusal("math_attention_reduction", device("cuda", "9.0"), ALL, chosen)
+    assert (None if found is None else str(found)) == wanted
+    assert refusal("tf32", device("cuda", "9.0"), ALL, chosen) is None
+
+
+@pytest.mark.parametrize(
+    ("note", "wanted"),
+    [
+        (None, None),
+        (Words("Each picture reports its own times."), None),
+        (NO_TRITON, f"{NO_TRITON} Measure again after you change this."),
+        (NO_CPP, f"{NO_CPP} Measure again after you change this."),
+    ],
+)
+def test_compile_needs_what_the_self_test_looks_for(note: Words | None, wanted: str | None) -> None:
+    effects = (
+        SettingEffect(setting="tf32", value="true", note=NO_CPP),
+        SettingEffect(setting="compile", value="true", note=note),
+    )
+    tested = msgspec.structs.replace(samples.self_test_report(), effects=effects)
+    found = refusal("compile", device("cuda", "9.0"), ALL, tested=tested)
+    assert (None if found is None else str(found)) == wanted
+    stored = msgspec.json.decode(msgspec.json.encode(tested), type=SelfTestReport)
+    assert refusal("compile", device("cuda", "9.0"), ALL, tested=stored) == found
 
 
 def test_settings_by_desktop() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QDialog, QGridLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QLineEdit, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import PictureRequest
@@ -13,6 +13,7 @@ from halftone.gui.controller import Controller
 from halftone.gui.i18n import listed, say, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import button, column, label, row, set_tone
+from halftone.gui.kit.tab_order import OrderedDialog
 from halftone.gui.text import error_sentence
 from halftone.session.pictures.grid import MOST_AXES, Axis, Grid, Variable, axis_of, parsed, planned, proposed, variables
 
@@ -90,7 +91,7 @@ def placeholder(variable: Variable | None) -> str:
     return "5, 7, 9   1-10 (+2)   1-10 [5]" if variable.kind != "text" else tr("values, separated by commas")
 
 
-class GridDialog(QDialog):
+class GridDialog(OrderedDialog):
     """chosen: the axes, when the user wants the grid."""
 
     chosen = Signal(object)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QDialog,
     QFocusFrame,
     QLineEdit,
     QListView,
@@ -81,7 +82,7 @@ class FocusRing(QFocusFrame):
         super().__init__(parent)
         self._surrounded: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        cast("QApplication", QApplication.instance()).focusChanged.connect(self._focus_moved)
+        cast("QApplication", QApplication.instance()).focusChanged.connect(self.follow)
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -91,9 +92,12 @@ class FocusRing(QFocusFrame):
             self.clearMask()
         return handled
 
-    def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
-        """Qt notes at the window whether the keyboard moved the focus."""
-        if now is not None and now.window() is not self.window():
+    def follow(self, before: QWidget | None, now: QWidget | None) -> None:
+        """Qt notes at the window whether the keyboard moved the focus. A dialog gets a ring of its own."""
+        window = None if now is None else now.window()
+        if window is not None and window is not self.window():
+            if isinstance(window, QDialog) and window.findChild(FocusRing) is None:
+                FocusRing(window).follow(before, now)
             return
         by_key = now is not None and now.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
         self._surround(now if now is not None and by_key and not has_own_ring(now) else None)
@@ -103,6 +107,7 @@ class FocusRing(QFocusFrame):
         self.setWidget(widget)  # pyright: ignore[reportArgumentType] - None takes the ring away
         self.clearMask()
         self.setVisible(widget is not None)
+        self.raise_()  # Qt puts it under the widget, which hides it where their parent is no larger
 
     def _room(self) -> QRect:
         """Return the part that its parent shows: a tab is as high as its bar, and the ring lies on its edge."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final, Protocol, cast, runtime_checkable
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QGridLayout, QLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QDialog, QGridLayout, QLayout, QScrollArea, QWidget
 
 _RING: Final = 6
 """Pixels around a widget that its ring takes at most."""
@@ -16,6 +16,17 @@ class OrderedByHand(Protocol):
     """Holds widgets that Tab visits in another order than the layout's."""
 
     def tab_order(self) -> Sequence[QWidget]: ...
+
+
+class OrderedDialog(QDialog):
+    """A dialog that Tab visits as the main window, also what was made since the last Tab."""
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        put_in_order(self)
+        moved = super().focusNextPrevChild(forward)
+        if moved:
+            bring_into_sight(self.focusWidget())
+        return moved
 
 
 def put_in_order(window: QWidget) -> None:

@@ -92,7 +92,7 @@ class NumericsSection(QWidget):
                     found = setting_effects.refusal_of(report, field, choice.value, used)
                     control.refuse(choice.value, found if lacking is None else say(lacking))
                 control.set_value(value)
-            one.set_refused(refusal(field, device, here))
+            one.set_refused(refusal(field, device, here, numerics, report))
             one.set_changed(changed=value != one.setting.default)
             one.set_effect(setting_effects.effect(one.setting, numerics if field == "precision" else used, report))
         self._show_head(numerics)

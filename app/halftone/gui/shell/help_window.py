@@ -6,7 +6,7 @@ from typing import Final
 
 from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QButtonGroup, QDialog, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QLineEdit, QVBoxLayout, QWidget
 
 from halftone import __version__
 from halftone.contract.echoes import echo
@@ -15,6 +15,7 @@ from halftone.gui.i18n import language, say, tr
 from halftone.gui.kit import actions
 from halftone.gui.kit.navigation import NavButton
 from halftone.gui.kit.stock_widgets import ElidedLabel, clear, column, icon_button, label, row, scrolling, show_clear, surface
+from halftone.gui.kit.tab_order import OrderedDialog
 from halftone.gui.shell.guide_view import GuideView, url_is_outside
 from halftone.gui.shell.pages import PAGES, page_keys
 from halftone.settings import guide, places
@@ -47,7 +48,7 @@ def shortcuts() -> tuple[tuple[str, str], ...]:
     return (*pages, *((actions.keys_shown(name), actions.words(name)) for name in actions.ACTIONS if actions.keys_of(name)))
 
 
-class HelpWindow(QDialog):
+class HelpWindow(OrderedDialog):
     """A window beside the main one. pictures_folder: where pictures go now, None for the usual place."""
 
     def __init__(self, parent: QWidget, pictures_folder: Callable[[], str | None]) -> None:

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtWidgets import QDialog, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from halftone.gui import text
 from halftone.gui.i18n import tr
 from halftone.gui.kit.message_bars import MessageBar
 from halftone.gui.kit.stock_widgets import button, clear, column, label, row
+from halftone.gui.kit.tab_order import OrderedDialog
 from halftone.session.state import Notice
 
 
-class MessagesWindow(QDialog):
+class MessagesWindow(OrderedDialog):
     """A plain window beside the main one."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -26,6 +27,7 @@ class MessagesWindow(QDialog):
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setWidget(inside)
+        area.setAccessibleName(tr("Messages"))
         self.setLayout(
             column(
                 label(tr("Messages"), "heading-s"),

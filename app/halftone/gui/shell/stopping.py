@@ -35,6 +35,6 @@ def stop(parent: QWidget, controller: Controller, job: Job) -> None:
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setText(tr("Stop this job? Over a minute of work would be lost."))
     yes = box.addButton(tr("Stop"), QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(tr("Continue"), QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(box.addButton(tr("Continue"), QMessageBox.ButtonRole.RejectRole))
     yes.clicked.connect(lambda: controller.session.queue.cancel(job.id))
     box.open()

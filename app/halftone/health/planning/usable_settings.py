@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.facts import DeviceFacts
+from halftone.contract.facts import DeviceFacts, SelfTestReport
+from halftone.contract.request import Numerics
 from halftone.contract.wording import Words
 
 
@@ -16,6 +17,10 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     jpeg_xl: bool = True
 
 
+NO_CPP: Final = Words("PyTorch finds no C++ compiler, which it needs to compile for a processor.")
+SPACE: Final = Words("PyTorch's compiler cannot work in a folder that has a space in its name: move Halftone to one without.")
+NO_TRITON: Final = Words("PyTorch finds no Triton, which it needs to compile for a GPU.")
+"""What compiling lacks on a machine; the self-test finds it."""
 _NVIDIA: Final = Words("Only NVIDIA GPUs have this switch.")
 _MATRIX: Final = ("fp16_reduction", "bf16_reduction", "fp16_accumulation")
 _HALF_SUMS: Final = 7
@@ -23,13 +28,25 @@ _TF32: Final = 8
 """Compute capabilities (major) that can do it."""
 
 
-def refusal(field: str, device: DeviceFacts | None, here: Abilities) -> Words | None:
-    """Why a setting as a whole cannot act here, None where it can or where the device is not known yet."""
+def refusal(
+    field: str,
+    device: DeviceFacts | None,
+    here: Abilities,
+    numerics: Numerics | None = None,
+    tested: SelfTestReport | None = None,
+) -> Words | None:
+    """Why a setting as a whole cannot act here, None where it can or where the device is not known yet. numerics: the other
+    settings in force.
+    """
     match field:
         case "notify" | "notify_after":
             return here.no_notes
         case "taskbar_progress":
             return here.no_taskbar
+        case "math_attention_reduction" if numerics is not None and numerics.attention_backend not in ("auto", "math"):
+            return Words("Needs Auto or Math as the attention backend.")
+        case "compile":
+            return None if tested is None else _no_compiler(tested)
         case _:
             return None if device is None else _by_device(field, device)
 
@@ -55,9 +72,17 @@ def _by_device(field: str, device: DeviceFacts) -> Words | None:
         if device.backend in ("mps", "xpu", "rocm"):
             return _NVIDIA
         return None if not nvidia or major is None or major >= _TF32 else Words("This GPU is too old for it.")
+    if field == "fp8_storage" and device.backend == "mps":
+        return Words("PyTorch has no FP8 on Apple GPUs.")
     if field == "offload" and device.backend == "cpu":
         return Words("The weights are in RAM already.")
     return None
+
+
+def _no_compiler(tested: SelfTestReport) -> Words | None:
+    found = (effect.note for effect in tested.effects if effect.setting == "compile")
+    missing = next((note for note in found if note in (NO_CPP, SPACE, NO_TRITON)), None)
+    return None if missing is None else Words("{0} Measure again after you change this.", (missing,))
 
 
 def _major(device: DeviceFacts) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDialog, QGridLayout, QInputDialog, QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QInputDialog, QLineEdit, QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.gui import theme
@@ -12,6 +12,7 @@ from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.folded_row import said_of
 from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit.stock_widgets import WordButton, button, column, label, row
+from halftone.gui.kit.tab_order import OrderedDialog
 from halftone.gui.text import problem
 from halftone.session.pictures.draft import Draft, undone
 from halftone.session.pictures.draft_parts import takes
@@ -48,7 +49,7 @@ def tick_words() -> dict[str, str]:
     }
 
 
-class PresetDialog(QDialog):
+class PresetDialog(OrderedDialog):
     """A name, and a tick for each field that is to be kept. `accepted_as`: the name and the ticks."""
 
     accepted_as = Signal(str, object)
