@@ -44,11 +44,12 @@ class JobQueue:
         then: Callable[[Ended], None] | None = None,
         upscaler: str = "",
         chained: bool = False,
+        endless: bool = False,
     ) -> str:
         """Queue a job; `then` is called once it ended. Returns its id."""
         if then is not None:
             self._afterwards[command.job] = then
-        job = Job(id=command.job, command=command, title=title, upscaler=upscaler, chained=chained)
+        job = Job(id=command.job, command=command, title=title, upscaler=upscaler, chained=chained, endless=endless)
         self._store.take(events.Queued(job=job, first=first))
         self.pump()
         return command.job
@@ -59,9 +60,9 @@ class JobQueue:
         endless: queue it again, with a new seed, until cancelled. upscaler: the upscale model for what is made, "" for none.
         """
         if endless:
-            again = Endless(request=msgspec.structs.replace(request, seed=None), upscaler=upscaler)
-            self._store.take(events.Repeating(endless=again))
-        return self.submit(Generate(job=new_job_id(), request=request), shown_prompt(request.prompt), upscaler=upscaler)
+            self._repeat_with(request, upscaler)
+        command = Generate(job=new_job_id(), request=request)
+        return self.submit(command, shown_prompt(request.prompt), upscaler=upscaler, endless=endless)
 
     def make_grid(self, grid: Grid, title: str, *, upscaler: str = "") -> str:
         """Queue all pictures of a grid as one entry. upscaler: the upscale model for each of them, "" for none."""
@@ -106,6 +107,8 @@ class JobQueue:
             if job.id in self._sent:
                 continue
             self._store.take(events.Queued(job=replace(job, held=False)))
+            if job.endless and isinstance(job.command, Generate):
+                self._repeat_with(job.command.request, job.upscaler)
         self.pump()
 
     # --- order and pace ---------------------------------------------------------------------------------------------
@@ -150,6 +153,8 @@ class JobQueue:
             replace(job, title=shown_prompt(request.prompt), grid=None, upscaler=upscaler), Generate(job=job.id, request=request)
         )
         self._store.take(events.Continued(job=job.id, by=by))
+        if job.endless:
+            self._repeat_with(request, upscaler)
         self.pump()
         return True
 
@@ -166,6 +171,11 @@ class JobQueue:
         self._store.take(events.Paused(on=on))
         self.pump()
 
+    def _repeat_with(self, request: PictureRequest, upscaler: str) -> None:
+        """Follow each picture of the endless row by one like this, with a new seed."""
+        again = Endless(request=msgspec.structs.replace(request, seed=None), upscaler=upscaler)
+        self._store.take(events.Repeating(endless=again))
+
     def stop_repeating(self) -> None:
         """Queue nothing more by itself."""
         if self._store.state.endless is not None:
@@ -178,7 +188,8 @@ class JobQueue:
         job = self._store.state.job(job_id)
         if job is None:
             return
-        self.stop_repeating()
+        if job.endless:
+            self.stop_repeating()
         if not job.running:
             self._take_out(job)
         elif isinstance(job.command, Train):
@@ -187,13 +198,15 @@ class JobQueue:
             self.give_way(job.id)
 
     def give_way(self, job_id: str) -> None:
-        """Cancel the running job so that others can run; repeating continues."""
+        """Cancel the running job."""
         self._store.take(events.Stopping(job=job_id, how="cancel"))
         self._link.send(Cancel(job=job_id))
 
     def keep(self, job_id: str) -> None:
         """Stop denoising after this step and decode what there is."""
-        self.stop_repeating()
+        job = self._store.state.job(job_id)
+        if job is not None and job.endless:
+            self.stop_repeating()
         self._store.take(events.Stopping(job=job_id, how="keep"))
         self._link.send(Keep(job=job_id))
 
@@ -225,6 +238,8 @@ class JobQueue:
 
     def _take_out(self, job: Job) -> None:
         """Drop a waiting job, and report its end."""
+        if job.endless:
+            self.stop_repeating()
         self._store.take(events.Removed(job=job.id))
         self.tell(Ended(job=job, outcome="cancelled", error=None, report=None))
 
@@ -241,7 +256,11 @@ class JobQueue:
             then(ended)
 
     def repeat(self, ended: Ended) -> None:
-        """After a picture: the next one of an endless row."""
+        """After a picture of an endless row: the next one."""
         endless = self._store.state.endless
-        if endless is not None and isinstance(ended.job.command, Generate) and ended.outcome == "done":
-            self.generate(endless.request, upscaler=endless.upscaler)
+        if endless is None or not ended.job.endless:
+            return
+        if ended.outcome == "done":
+            self.generate(endless.request, endless=True, upscaler=endless.upscaler)
+        else:
+            self.stop_repeating()

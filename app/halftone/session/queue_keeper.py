@@ -144,14 +144,14 @@ class QueueKeeper:
 
     def go_on(self) -> None:
         """Put what the window before left into the queue, before what is in it."""
-        left, waiting = self._store.state.left, self._store.state.jobs
+        left = self._store.state.left
         self._store.take(Left(queue=LeftQueue()))
         if left.endless is not None and self._store.state.endless is None:
             self._store.take(Repeating(endless=left.endless))
         for job in reversed(left.jobs):
             self._store.take(Queued(job=job, first=True))
-        if left.endless is not None and not left.jobs and not waiting:
-            self._queue.generate(left.endless.request, upscaler=left.endless.upscaler)
+        if left.endless is not None and not any(job.endless for job in self._store.state.jobs):
+            self._queue.generate(left.endless.request, endless=True, upscaler=left.endless.upscaler)
         self._queue.pump()
 
     def discard(self) -> None:

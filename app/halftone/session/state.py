@@ -102,7 +102,7 @@ class Job:
     root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
     which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
     upscaler: the upscale model for its pictures, "" for none. chained: it upscales a picture because the job that made it asked
-    for it.
+    for it. endless: another one follows it (`AppState.endless`).
     """
 
     id: str
@@ -115,6 +115,7 @@ class Job:
     held: bool = False
     upscaler: str = ""
     chained: bool = False
+    endless: bool = False
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
@@ -173,6 +174,7 @@ def renewed(job: Job, command: JobCommand) -> Job:
         deaths=job.deaths,
         upscaler=job.upscaler,
         chained=job.chained,
+        endless=job.endless,
         queued=job.queued,
     )
 

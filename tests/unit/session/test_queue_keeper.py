@@ -184,6 +184,38 @@ def test_a_row_without_end_goes_on_with_its_upscale_model_where_no_job_was_left(
     assert [one.upscaler for one in after.session.state.jobs] == ["/up/4x.pth"]
 
 
+def test_a_row_without_end_has_one_entry_whatever_is_queued_beside_it(slot: Slot) -> None:
+    made = desk(slot)
+    queue, state = made.session.queue, made.session.store
+    one = replace(REQUEST, batch=1)
+    for _ in range(3):
+        queue.generate(one)
+    queue.generate(one, endless=True)
+    made.settle()
+    for _ in range(8):
+        made.link.say(JobEnded(job=state.state.jobs[0].id, outcome="done"))
+        made.settle()
+    assert [job.endless for job in state.state.jobs] == [True]
+
+
+def test_only_its_own_entry_ends_a_row_without_end_and_undo_brings_it_back(slot: Slot) -> None:
+    made = desk(slot)
+    queue, store = made.session.queue, made.session.store
+    one = replace(REQUEST, batch=1)
+    first, other = queue.generate(one), queue.generate(one)
+    row = queue.generate(one, endless=True)
+    made.settle()
+    queue.cancel(other)
+    queue.keep(first)
+    assert store.state.endless is not None
+    queue.remove_with_undo(row)
+    assert store.state.endless is None
+    (removed,) = [notice.job for notice in store.state.notices if notice.kind == "removed"]
+    assert removed is not None
+    queue.requeue((removed,))
+    assert store.state.endless is not None
+
+
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])
 def test_a_system_that_ends_keeps_the_queue_and_stop_and_close_drops_it(slot: Slot, *, keep: bool, left: bool) -> None:
     made = desk(slot)

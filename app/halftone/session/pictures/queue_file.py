@@ -29,6 +29,7 @@ class KeptJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grid: Grid | None = None
     upscaler: str = ""
     chained: bool = False
+    endless: bool = False
 
 
 class KeptQueue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
