@@ -205,7 +205,7 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", words, actions=(Act("show-file", tr("Show file")),))
         case "deleted" | "models-deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
-        case "not-deleted" | "not-restored" | "not-checked":
+        case "not-deleted" | "not-restored" | "not-saved" | "not-checked":
             return _not_checked(notice.refused) if notice.kind == "not-checked" else _left_notice(notice)
         case "copied" | "added":
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
@@ -255,7 +255,13 @@ def _left_notice(notice: Notice) -> Message:
     for name, why in zip(notice.facts[::2], notice.facts[1::2], strict=False):
         by_reason.setdefault(why, []).append(name)
     names = _few(notice.facts[::2])
-    title = tr("Not moved to the bin: {0}.", names) if notice.kind == "not-deleted" else tr("Not restored: {0}.", names)
+    match notice.kind:
+        case "not-deleted":
+            title = tr("Not moved to the bin: {0}.", names)
+        case "not-restored":
+            title = tr("Not restored: {0}.", names)
+        case _:
+            title = tr("Not saved: {0}.", names)
     whys = [(_few(named), _why_left(why, len(named) > 1)) for why, named in by_reason.items()]
     return Message("warn", title, whys[0][1] if len(whys) == 1 else sentences(*(tr("{0}: {1}", *why) for why in whys)))
 

@@ -71,6 +71,7 @@ NoticeKind = Literal[
     "models-deleted",
     "not-deleted",
     "not-restored",
+    "not-saved",
     "added",
     "converting",
     "converted",

@@ -24,7 +24,9 @@ from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.gallery.history import History
 from halftone.gui.create.picture.painted_mask import is_empty
+from halftone.gui.create.picture.picture_files import copy_all
 from halftone.gui.gallery.gallery_page import GalleryPage
+from halftone.gui.text import notice_message
 from halftone.session.events import Replaced
 from halftone.session.pictures.gallery import FAVOURITE, Query
 from halftone.session.pictures.picture_list import PictureList
@@ -590,6 +592,40 @@ def test_many_selected_pictures_are_copied(qtbot: QtBot, tmp_path: Path, monkeyp
     assert page.escape()
     assert page.grid.selection() == []
     assert not page.escape()
+    stage.close()
+
+
+def test_a_key_that_several_pictures_cannot_follow_is_forgotten(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halftone.session.pictures.gallery.DESCRIBED", 2)
+    made(tmp_path)
+    stage = Stage(qtbot)
+    page = gallery(stage, 4)
+    reused: list[object] = []
+    page.reuse_wanted.connect(reused.append)
+    page.grid.select_all()
+    page.act("reuse")
+    stage.idle()
+    click(page, 1)
+    assert chosen(stage, page) == ["2"]
+    stage.idle()
+    assert reused == []
+    stage.close()
+
+
+def test_several_are_saved_and_the_missing_one_is_named(qtbot: QtBot, tmp_path: Path) -> None:
+    paths = made(tmp_path)
+    (tmp_path / "there").mkdir()
+    stage = Stage(qtbot)
+    gallery(stage, 4)
+    paths[1].unlink()
+    copy_all(stage.controller, [str(path) for path in paths], str(tmp_path / "there"))
+    stage.wait(lambda: any(one.kind == "not-saved" for one in stage.controller.state.notices))
+    saved, left = (notice_message(one) for one in stage.controller.state.notices[-2:])
+    assert saved.title.startswith("Saved 3 pictures")
+    assert (left.title, left.text) == ("Not saved: 1.png.", "The file no longer exists.")
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["0.png", "2.png", "3.png"]
     stage.close()
 
 

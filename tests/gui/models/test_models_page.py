@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QMessageBox, QPushButton
+from PySide6.QtWidgets import QCheckBox, QMenu, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.bench.truths import truths
 from tests.gui import lists
@@ -312,6 +312,26 @@ def test_delete_counts_the_models_that_moved_and_names_the_others(
     assert not (root / "b.safetensors").exists()
     assert not (root / "style.json").exists()
     stage.wait(lambda: not page.cards.items)
+
+
+def test_a_menu_deletes_what_it_was_opened_for(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    root = library(tmp_path / "models")
+    for name in ("a", "b"):
+        write_sparse(root / f"{name}.safetensors", LORA)
+    page = opened(stage, scanned(root))
+    assert sorted(chosen(stage, page, "LoRA")) == ["a", "b", "style"]
+    rows = {Path(row.entry.path).stem: row for row in page.rows.listing.rows}
+    page.grid.setCurrentIndex(page.cards.index(page.rows.listing.numbers[rows["a"].entry.path]))
+    page.open_menu(rows["b"], QPoint(0, 0))
+    (menu,) = page.findChildren(QMenu)
+    assert [one.entry.path for one in page.selected_rows()] == [rows["b"].entry.path]
+    next(action for action in menu.actions() if action.text().startswith("Move to bin")).trigger()
+    menu.close()
+    stage.wait(lambda: not (root / "b.safetensors").exists())
+    assert (root / "a.safetensors").exists()
+    stage.idle()
 
 
 def test_undo_says_what_did_not_come_back(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +94,8 @@ class GalleryPage(QWidget):
         self._controller = controller
         self._gallery = controller.session.gallery
         self._narrow: bool | None = None
-        self._waiting: Callable[[], object] | None = None
+        self._waiting: tuple[tuple[int, ...], Callable[[], object]] | None = None
+        """The selection whose details are awaited, and what to do then."""
         self._spoken = 0
         self._chosen: tuple[int, ...] = ()
         self.upscaling = UpscaleMenu(self, controller, lambda: None)
@@ -243,9 +245,14 @@ class GalleryPage(QWidget):
             if self.stack.currentWidget() is self.viewer and self.viewer.shown is not None:
                 self.viewer.show_picture(detail, self.grid.current, len(self.grid.rows))
             self._speak(detail)
-        if self._waiting is not None and len(state.details) == len(state.selected):
-            waiting, self._waiting = self._waiting, None
-            waiting()
+        if self._waiting is None:
+            return
+        selected, call = self._waiting
+        if selected != tuple(state.selected):
+            self._waiting = None
+        elif len(state.details) == len(state.selected):
+            self._waiting = None
+            call()
 
     def _speak(self, detail: Detail) -> None:
         """Screen readers hear which picture was reached."""
@@ -332,8 +339,8 @@ class GalleryPage(QWidget):
         state = self.state
         if len(state.details) == len(state.selected):
             call()
-        else:
-            self._waiting = call
+        elif len(state.selected) <= max(COMPARED):  # nothing can be done with more that needs their details
+            self._waiting = tuple(state.selected), call
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -345,9 +352,9 @@ class GalleryPage(QWidget):
             case "full-screen":
                 self._with_details(self._full_screen)
             case "delete":
-                self._gallery.with_paths(self.state.selected, self._delete)
+                self._gallery.with_paths(self.state.selected, partial(self._delete, self.grid.after_selection()))
             case "save":
-                self._gallery.with_paths(self.state.selected, self._save)
+                self._gallery.with_files(self.state.selected, self._save)
             case "compare":
                 self._with_details(self._compare)
             case "copy":
@@ -447,11 +454,10 @@ class GalleryPage(QWidget):
             start = Path(self._controller.settings.pictures_folder or Path.home())
             file_dialogs.ask_folder(self, start, lambda folder: picture_files.copy_all(self._controller, paths, folder))
 
-    def _delete(self, paths: Sequence[str]) -> None:
-        """Move files to the bin off the UI thread; the picture behind the last one is selected next."""
+    def _delete(self, after: int, paths: Sequence[str]) -> None:
+        """Move files to the bin off the UI thread. after: the picture that is selected next."""
         if not paths:
             return
-        after = self.grid.after_selection()
 
         def work() -> picture_files.Binned:
             return picture_files.moved_to_bin((path,) for path in paths if os.path.lexists(path))

@@ -499,8 +499,11 @@ class ModelsPage(Page):
             self.open_menu(shown, opener.mapToGlobal(QPoint(0, opener.height() + 2)))
 
     def open_menu(self, chosen: Row, at: QPoint) -> None:
-        """What there is to do with one model."""
-        self._chosen(chosen)
+        """What there is to do with one model, or with all that are selected if it is one of them."""
+        if self._meant(chosen) == [chosen]:
+            self._select(chosen.entry.path)
+        else:
+            self._chosen(chosen)
         self.menu_of(chosen).popup(at)
 
     def menu_of(self, chosen: Row) -> QMenu:
@@ -521,7 +524,7 @@ class ModelsPage(Page):
             return menu
         actions.add_entry(menu, "show", partial(picture_files.show_folder, entry.path))
         menu.addAction(tr("Copy path"), partial(QGuiApplication.clipboard().setText, entry.path))
-        actions.add_entry(menu, "delete", self.delete)
+        actions.add_entry(menu, "delete", partial(self._delete, self._meant(chosen)))
         if (root := self._root_of(entry)) is not None and root != own_models():
             menu.addSeparator()
             name = Path(root).name
@@ -534,9 +537,18 @@ class ModelsPage(Page):
         roots = (one.root for one in self._controller.state.library.watched)
         return next((root for root in roots if inside.is_relative_to(root)), None)
 
+    def _meant(self, chosen: Row) -> list[Row]:
+        """The rows that a menu is for."""
+        selected = self.selected_rows()
+        return selected if any(one.entry.path == chosen.entry.path for one in selected) else [chosen]
+
     def delete(self) -> None:
-        """Move what is selected to the bin; several files only after a question."""
-        rows = [one for one in self.selected_rows() if one.entry.path != POCKET]
+        """Move what is selected to the bin."""
+        self._delete(self.selected_rows())
+
+    def _delete(self, chosen: list[Row]) -> None:
+        """Move models to the bin; several files only after a question."""
+        rows = [one for one in chosen if one.entry.path != POCKET]
         paths = [one.entry.path for one in rows]
         if len(paths) == 1:
             self._move_to_bin(paths)

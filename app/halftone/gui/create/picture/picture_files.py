@@ -11,11 +11,12 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.text import problem
 from halftone.metadata.picture import output_error
 from halftone.session.events import Noted
 from halftone.settings.atomic import write_atomically
+from halftone.settings.disk import system_words
 
 
 def save_as(parent: QWidget, controller: Controller, source: Path) -> None:
@@ -159,17 +160,24 @@ def restore(
 
 
 def copy_all(controller: Controller, sources: Sequence[str], folder: str) -> None:
-    """Copy pictures into a folder off the UI thread, under other names where theirs are taken."""
+    """Copy pictures into a folder off the UI thread, under other names where theirs are taken. Says what was saved, what not."""
 
-    def work() -> None:
+    def work() -> list[tuple[str, str]]:
+        left: list[tuple[str, str]] = []
         for source in map(Path, sources):
-            _copy(source, _free(Path(folder) / source.name))
+            try:
+                _copy(source, _free(Path(folder) / source.name))
+            except OSError as error:
+                left.append((str(source), "gone" if not os.path.lexists(source) else say(system_words(error))))
+        return left
 
-    controller.background.run(
-        work,
-        lambda _done: controller.take(Noted(kind="saved-all", facts=(str(len(sources)), str(Path(folder) / "x"), folder))),
-        lambda error: controller.take(not_written(error)),
-    )
+    def done(left: list[tuple[str, str]]) -> None:
+        if saved := len(sources) - len(left):
+            controller.take(Noted(kind="saved-all", facts=(str(saved), str(Path(folder) / "x"), folder)))
+        if left:
+            controller.take(Noted(kind="not-saved", facts=_named(left)))
+
+    controller.background.run(work, done)
 
 
 def _free(wanted: Path) -> Path:
