@@ -203,17 +203,20 @@ class QueueKeeper:
             lambda: slot.keep_drafts(data), lambda _done: None, lambda error: tell_not_written(self._store, error)
         )
 
-    def finish(self, *, stopped: bool) -> None:
-        """The window closes in order: the settings have the drafts. stopped: the user wants none of the jobs any more."""
+    def finish(self, *, stopped: bool, saved: bool) -> None:
+        """The window closes in order. stopped: the user wants none of the jobs any more; saved: the settings have the drafts."""
         self._drafts.stop()
         if self._slot is None:
             return
         try:
+            if saved:
+                self._slot.drop_drafts()
+            else:
+                self._slot.keep_drafts(drafts_data(self._store.state))
             if stopped and not self._frozen:
                 self._slot.keep_queue(kept_queue(replace(self._store.state, jobs=(), endless=None)))
-            self._slot.keep_drafts(b"")
         except OSError as error:
-            _log.warning("The drafts stay: %s", error)
+            _log.warning("The queue and the drafts stay as they were: %s", error)
         self._slot.close()
 
 

@@ -1,8 +1,10 @@
 """The queue on the disk, and jobs whose worker dies."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,8 +18,10 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, JobEnded, PictureReady, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
+from halftone.session.pictures.draft import Draft, kept
 from halftone.session.queue_keeper import drafts_data, with_drafts
 from halftone.session.reducer import MOST_DEATHS
+from halftone.settings import store
 from halftone.settings.places import data_dir, pictures_dir
 from halftone.settings.slots import Slot, take_slot
 from halftone.settings.store import Settings
@@ -48,6 +52,10 @@ def saved(index: int, *, named: str = "", job: str) -> PictureFacts:
         history.expect(job, facts, REQUEST, b"small")
     path.write_bytes(samples.png())
     return facts
+
+
+def refuse(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def die(made: Desk, job: str) -> None:
@@ -202,11 +210,45 @@ def test_drafts_are_kept_within_a_second_of_typing(slot: Slot) -> None:
     made.session.drafting.edit(prompt="half a sentence")
     made.clock.pass_by(0.2)
     made.settle()
-    settings = with_drafts(Settings(form="old"), slot.drafts())
-    assert "half a sentence" in settings.form
-    after = desk(slot, settings=settings)
+    assert "half a sentence" in with_drafts(Settings(form="old"), slot.drafts()).form
+    after = desk(slot)
     assert after.session.state.draft.prompt == "half a sentence"
     assert drafts_data(after.session.state) == slot.drafts()
+
+
+@pytest.mark.logs("Could not write")
+def test_drafts_outlive_settings_that_cannot_be_written(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.drafting.edit(prompt="a long prompt")
+    made.clock.pass_by(2)
+    made.settle()
+    made.session.drafting.edit(prompt="a longer prompt")
+    made.session.settings.update(replace(made.session.state.settings, form=kept(made.session.state.draft)))
+    with monkeypatch.context() as full:
+        full.setattr(store, "write_atomically", refuse)
+        made.clock.pass_by(0.5)
+        made.settle()
+        made.session.stop()
+    assert "a longer prompt" in with_drafts(Settings(), slot.drafts()).form
+
+
+def test_drafts_that_were_restored_and_not_changed_are_in_the_settings_after_the_end(slot: Slot) -> None:
+    slot.keep_drafts(msgspec.json.encode({"form": kept(Draft(prompt="a draft")), "train": ""}))
+    made = desk(slot)
+    assert made.session.state.draft.prompt == "a draft"
+    made.session.stop()
+    assert slot.drafts() == b""
+    assert "a draft" in store.load().form
+
+
+def test_two_windows_keep_each_others_settings(tmp_path: Path) -> None:
+    first, second = desk(), desk()
+    first.session.settings.update(replace(first.session.state.settings, model_folders=(str(tmp_path),)))
+    first.session.stop()
+    second.session.settings.update(replace(second.session.state.settings, form="draft"))
+    second.session.stop()
+    found = store.load()
+    assert (found.model_folders, found.form) == ((str(tmp_path),), "draft")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", msgspec.json.encode({"form": 1})])
