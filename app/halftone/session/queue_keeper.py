@@ -114,7 +114,12 @@ class QueueKeeper:
             left = left_of(job, pictures.last)
             return renewed(left, left.command) if isinstance(left, Job) and left.id == job.id else left
 
-        self._executor.run_in_order(work, over)
+        def failed(error: Exception) -> None:
+            _log.error("It is not known what is left of %s", job.id, exc_info=error)
+            self._store.take(Noted(kind="made-again", facts=(job.title or job.kind, str(error))))
+            over(renewed(job, job.command))
+
+        self._executor.run_in_order(work, over, failed)
 
     # --- the window was killed --------------------------------------------------------------------------------------
 
@@ -130,8 +135,16 @@ class QueueKeeper:
             self._clock.later(_LOOK_SECONDS, lambda: self._wait(slot, end))
             return
         pictures = _Pictures({})
+
+        def failed(error: Exception) -> None:
+            _log.error("The queue of the window before cannot be restored", exc_info=error)
+            self._frozen = False
+            self._store.take(Noted(kind="queue-unread", facts=(str(error),)))
+            if self._store.state.jobs:
+                self._write()
+
         self._executor.run_in_order(
-            lambda: restored_queue(slot.queue(), pictures.last), lambda found: self._restored(*found, pictures)
+            lambda: restored_queue(slot.queue(), pictures.last), lambda found: self._restored(*found, pictures), failed
         )
 
     def _restored(self, left: LeftQueue, sheets: tuple[Sheet, ...], pictures: _Pictures) -> None:

@@ -18,6 +18,7 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, JobEnded, PictureReady, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
+from halftone.session import queue_keeper
 from halftone.session.pictures.draft import Draft, kept
 from halftone.session.queue_keeper import drafts_data, with_drafts
 from halftone.session.reducer import MOST_DEATHS
@@ -190,6 +191,36 @@ def test_a_row_without_end_goes_on_with_its_upscale_model_where_no_job_was_left(
     after.session.kept.go_on()
     after.settle()
     assert [one.upscaler for one in after.session.state.jobs] == ["/up/4x.pth"]
+
+
+@pytest.mark.logs("cannot be restored")
+def test_a_queue_that_cannot_be_restored_costs_no_queue_after_it(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(queue_keeper, "restored_queue", refuse)
+        after = desk(slot)
+    assert after.kinds == ["queue-unread"]
+    assert slot.queue(), "it stays until something else is queued"
+    after.session.queue.generate(replace(REQUEST, prompt="new"))
+    after.settle()
+    assert b"new" in slot.queue()
+    assert last_sent(after).request.prompt == "new"
+
+
+@pytest.mark.logs("It is not known what is left of")
+def test_a_death_after_which_nothing_can_be_read_makes_all_pictures_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk()
+    job = made.session.queue.generate(REQUEST)
+    made.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(queue_keeper, "left_of", refuse)
+        die(made, job)
+    assert "made-again" in made.kinds
+    sent = last_sent(made)
+    assert sent.job != job
+    assert sent.request == REQUEST
 
 
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])
