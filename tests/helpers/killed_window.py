@@ -16,7 +16,6 @@ from halftone.gui.controller import Controller
 from halftone.gui.process import WorkerLink
 from halftone.gui.shell.window import MainWindow
 from halftone.gui.shell.workspace import Workspace
-from halftone.session.queue_keeper import with_drafts
 from halftone.session.state import Notice
 from halftone.settings import store
 from halftone.settings.places import data_dir
@@ -48,7 +47,7 @@ def main() -> int:
     slot = take_slot()
     assert slot is not None
     theme.begin("dark")
-    settings = replace(with_drafts(store.load(), slot.drafts()), first_run_done=True)
+    settings = replace(store.load(), first_run_done=True)
     link = WorkerLink("--alive", str(slot.worker_lock), *(["--engine", engine[0]] if engine else []))
     controller = Controller(link, settings, slot=slot)
     window = MainWindow()

@@ -188,14 +188,12 @@ class Opening(QObject):
         from halftone.gui.controller import Controller
         from halftone.gui.i18n import set_language
         from halftone.gui.process import WorkerLink
-        from halftone.session.queue_keeper import with_drafts
         from halftone.settings import store
         from halftone.settings.slots import take_slot
         from halftone.settings.tidying import tidy_places
 
         settings, slot, options = store.load(), take_slot(), list[str]()
         if slot is not None:
-            settings = with_drafts(settings, slot.drafts())
             options = ["--alive", str(slot.worker_lock)]
         controller = Controller(WorkerLink(*options), settings, early=True, slot=slot)
         self._ends.append(controller.session.stop)

@@ -212,7 +212,9 @@ def _short_notice(notice: Notice) -> Message:
         case (
             "removed"
             | "went-on"
+            | "made-again"
             | "queue-left"
+            | "queue-unread"
             | "queue-cleared"
             | "grid-made"
             | "grid-failed"
@@ -325,6 +327,8 @@ def _queue_notice(notice: Notice) -> Message:
             )
             choices = (Act("continue", tr("Continue")), Act("discard", tr("Discard")))
             return Message("info", waiting, actions=choices, lasting=True)
+        case "queue-unread" | "made-again":
+            return _unread_notice(notice)
         case "queue-cleared":
             gone = tr("{0} jobs removed from the queue.", int(first), one="1 job removed from the queue.")
             return Message("info", gone, actions=(Act("undo", tr("Undo")),))
@@ -354,6 +358,15 @@ def _queue_notice(notice: Notice) -> Message:
             return Message(
                 "warn", tr("The engine was restarted. The queue continues."), why, actions=(Act("copy", tr("Copy details")),)
             )
+
+
+def _unread_notice(notice: Notice) -> Message:
+    if notice.kind == "queue-unread":
+        return Message(
+            "warn", tr("Could not read the queue of the last start ({0}), so the queue is empty now.", *notice.facts[:1])
+        )
+    again = "Could not read which pictures of {0} are finished ({1}), so all of them are made again."
+    return Message("warn", tr(again, *notice.facts[:2]))
 
 
 def _cure_notice(kind: NoticeKind, model: str) -> Message:

@@ -114,7 +114,12 @@ class QueueKeeper:
             left = left_of(job, pictures.last)
             return renewed(left, left.command) if isinstance(left, Job) and left.id == job.id else left
 
-        self._executor.run_in_order(work, over)
+        def failed(error: Exception) -> None:
+            _log.error("It is not known what is left of %s", job.id, exc_info=error)
+            self._store.take(Noted(kind="made-again", facts=(job.title or job.kind, str(error))))
+            over(renewed(job, job.command))
+
+        self._executor.run_in_order(work, over, failed)
 
     # --- the window was killed --------------------------------------------------------------------------------------
 
@@ -130,8 +135,16 @@ class QueueKeeper:
             self._clock.later(_LOOK_SECONDS, lambda: self._wait(slot, end))
             return
         pictures = _Pictures({})
+
+        def failed(error: Exception) -> None:
+            _log.error("The queue of the window before cannot be restored", exc_info=error)
+            self._frozen = False
+            self._store.take(Noted(kind="queue-unread", facts=(str(error),)))
+            if self._store.state.jobs:
+                self._write()
+
         self._executor.run_in_order(
-            lambda: restored_queue(slot.queue(), pictures.last), lambda found: self._restored(*found, pictures)
+            lambda: restored_queue(slot.queue(), pictures.last), lambda found: self._restored(*found, pictures), failed
         )
 
     def _restored(self, left: LeftQueue, sheets: tuple[Sheet, ...], pictures: _Pictures) -> None:
@@ -203,17 +216,20 @@ class QueueKeeper:
             lambda: slot.keep_drafts(data), lambda _done: None, lambda error: tell_not_written(self._store, error)
         )
 
-    def finish(self, *, stopped: bool) -> None:
-        """The window closes in order: the settings have the drafts. stopped: the user wants none of the jobs any more."""
+    def finish(self, *, stopped: bool, saved: bool) -> None:
+        """The window closes in order. stopped: the user wants none of the jobs any more; saved: the settings have the drafts."""
         self._drafts.stop()
         if self._slot is None:
             return
         try:
+            if saved:
+                self._slot.drop_drafts()
+            else:
+                self._slot.keep_drafts(drafts_data(self._store.state))
             if stopped and not self._frozen:
                 self._slot.keep_queue(kept_queue(replace(self._store.state, jobs=(), endless=None)))
-            self._slot.keep_drafts(b"")
         except OSError as error:
-            _log.warning("The drafts stay: %s", error)
+            _log.warning("The queue and the drafts stay as they were: %s", error)
         self._slot.close()
 
 

@@ -30,7 +30,7 @@ from halftone.session.pictures.picture_list import PictureList
 from halftone.session.pictures.presets import PresetBook
 from halftone.session.pictures.sheets import SheetMaker
 from halftone.session.ports import Delay, Ports, WorkerLink
-from halftone.session.queue_keeper import QueueKeeper
+from halftone.session.queue_keeper import QueueKeeper, with_drafts
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
 from halftone.session.training import Training, TrainingMemory, TrainingPictures
@@ -64,7 +64,7 @@ class Session:
     ) -> None:
         """early: load the selected model as soon as there is nothing else to do, and watch the model folders;
         heard: gets each event once the state knows it; ended: is called with each job that ended, once the use cases know it;
-        slot: where the queue is kept; read_only: leave the file of the settings as it is.
+        slot: where the queue and the drafts are kept; read_only: leave the file of the settings as it is.
         """
         executor, self._clock, self._commands = ports
         commands = self._commands
@@ -76,6 +76,8 @@ class Session:
         self._unfinished: set[Path] = set()
         self.store = store = Store(AppState(settings=settings), self._clock.now)
         self.settings = SettingsKeeper(store, executor, self._clock, read_only=read_only)
+        if slot is not None:
+            self.settings.update(with_drafts(settings, slot.drafts()))
         self.queue = JobQueue(store, link)
         self.devices = DeviceChoice(store, self.queue)
         self.library = ModelLibrary(store, ports)
@@ -165,9 +167,9 @@ class Session:
         self._late.stop()
         self.gallery.stop()
         self._executor.finish_in_order()
-        self.settings.finish()
+        saved = self.settings.finish()
         self.library.stop()
-        self.kept.finish(stopped=self._stopped)
+        self.kept.finish(stopped=self._stopped, saved=saved)
         self.small_files.cancel()
         self._unfinished |= {*self.fragile.stop(), *self.converter.stop()}
         self._commands.finish()  # once all are killed: one after another would be as slow as their sum

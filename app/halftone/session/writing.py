@@ -49,6 +49,9 @@ class SettingsKeeper:
     def __init__(self, store: Store, executor: Executor, clock: Clock, *, read_only: bool = False) -> None:
         self._store = store
         self._executor = executor
+        self._read_only = read_only
+        self._written = store.state.settings
+        """What was last read from the file or written into it."""
         self._writer = Delay(clock, _WRITE_SECONDS, self._write)
         if not read_only:
             store.subscribe(lambda state: state.settings, lambda _settings: self._writer.start())
@@ -61,18 +64,24 @@ class SettingsKeeper:
         """Use new settings at once and write them soon."""
         self._store.take(Replaced(part=settings))
 
-    def finish(self) -> None:
-        """Write now what was not written yet."""
-        if not self._writer.active:
-            return
+    def finish(self) -> bool:
+        """Write now what was not written yet. Returns whether the file has everything."""
         self._writer.stop()
-        try:
-            save(self._store.state.settings)
-        except (OSError, HalftoneError) as error:
-            tell_not_written(self._store, error)
+        settings = self._store.state.settings
+        if settings != self._written and not self._read_only:
+            try:
+                self._save(settings)
+            except (OSError, HalftoneError) as error:
+                tell_not_written(self._store, error)
+        return settings == self._written
 
     def _write(self) -> None:
         settings = self._store.state.settings
         self._executor.run_in_order(
-            lambda: save(settings), lambda _done: None, lambda error: tell_not_written(self._store, error)
+            lambda: self._save(settings), lambda _done: None, lambda error: tell_not_written(self._store, error)
         )
+
+    def _save(self, settings: Settings) -> None:
+        """Write only what changed: another window may have written the rest."""
+        save(settings, since=self._written)
+        self._written = settings

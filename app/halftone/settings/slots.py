@@ -59,6 +59,16 @@ class Slot:
         """Raises OSError."""
         _keep(_named(self._base, _DRAFTS), data)
 
+    def drop_drafts(self) -> None:
+        """The settings have newer ones: drop those of this window and of windows that were killed. Raises OSError."""
+        for path in self._base.parent.glob(f"*{_DRAFTS}"):
+            if path.stem == self._base.name:
+                path.unlink(missing_ok=True)
+                continue
+            with path.with_suffix(_WINDOW).open("ab+") as lock:
+                if not is_held(lock):
+                    path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Let the next window have it."""
         self._lock.close()
@@ -73,10 +83,10 @@ def kept_texts() -> bytes:
 
 
 def take_slot() -> Slot | None:
-    """The first place that no window has, one with a queue before an empty one. None where no file can be locked."""
+    """The first place that no window has, one with a queue first, then one with drafts. None where no file can be locked."""
     try:
         folder = private_folder(data_dir() / "windows")
-        left = sorted(path.stem for path in folder.glob(f"*{_QUEUE}") if path.stem.isdigit())
+        left = [path.stem for kept in (_QUEUE, _DRAFTS) for path in sorted(folder.glob(f"*{kept}")) if path.stem.isdigit()]
         for name in itertools.chain(left, map(str, itertools.count(1))):
             base = folder / name
             lock = _named(base, _WINDOW).open("ab+")

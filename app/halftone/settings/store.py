@@ -120,24 +120,34 @@ def load_with_problems(path: Path | None = None) -> Loaded:
         unread = Words("The settings file {0} cannot be read ({1}). The defaults are used.", (str(path), system_words(error)))
         return Loaded(Settings(), (unread,))
     except (ValueError, RecursionError) as error:
-        return Loaded(Settings(), (_set_aside(path, error),))
+        try:
+            return Loaded(Settings(), (_set_aside(path, error),))
+        except OSError as failed:
+            return Loaded(Settings(), (Words(_STAYS, (str(path), _why(error), system_words(failed))),))
     return _from_content(content)
 
 
-def save(settings: Settings, path: Path | None = None) -> None:
-    """Write what differs from the defaults. Comments stay, as does what was not understood. Raises OSError."""
+def save(settings: Settings, path: Path | None = None, *, since: Settings | None = None) -> None:
+    """Write what differs from the defaults. Comments stay, as does what was not understood. Raises OSError.
+
+    since: what this process last loaded or saved; only what changed since then is written, and the rest stays as another
+    process may have written it. All is written where it is None, or where there is no file that can be read.
+    """
     import tomlkit
 
     path = path or settings_file()
     try:
         document = tomlkit.parse(read_text(path))
     except FileNotFoundError:
-        document = tomlkit.document()
+        document, since = tomlkit.document(), None
     except (ValueError, RecursionError) as error:
         log.warning("%s", _set_aside(path, error))
-        document = tomlkit.document()
+        document, since = tomlkit.document(), None
     before = _flat(document.unwrap())
+    known = {} if since is None else _values(since)
     for name, (value, default) in _values(settings).items():
+        if known.get(name) == (value, default):
+            continue
         table, _, key = name.partition(".")
         if value == default:
             if isinstance(found := document.get(table), dict):
@@ -228,12 +238,9 @@ def _why(error: Exception) -> Words:
 
 
 def _set_aside(path: Path, error: Exception) -> Words:
-    """Keep the broken file under a free name, so that nothing is lost when the settings are saved again."""
+    """Keep the broken file under a free name, so that nothing is lost when the settings are saved again. Raises OSError."""
     number = 1
     while (aside := path.with_name(f"{path.stem}-damaged-{number}{path.suffix}")).exists():
         number += 1
-    try:
-        path.rename(aside)
-    except OSError as failed:
-        return Words(_STAYS, (str(path), _why(error), system_words(failed)))
+    path.rename(aside)
     return Words(_ASIDE, (str(path), _why(error), aside.name))

@@ -1,8 +1,10 @@
 """The queue on the disk, and jobs whose worker dies."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,8 +18,11 @@ from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import Generate, JobEnded, PictureReady, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gallery.history import History
+from halftone.session import queue_keeper
+from halftone.session.pictures.draft import Draft, kept
 from halftone.session.queue_keeper import drafts_data, with_drafts
 from halftone.session.reducer import MOST_DEATHS
+from halftone.settings import store
 from halftone.settings.places import data_dir, pictures_dir
 from halftone.settings.slots import Slot, take_slot
 from halftone.settings.store import Settings
@@ -48,6 +53,10 @@ def saved(index: int, *, named: str = "", job: str) -> PictureFacts:
         history.expect(job, facts, REQUEST, b"small")
     path.write_bytes(samples.png())
     return facts
+
+
+def refuse(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def die(made: Desk, job: str) -> None:
@@ -216,6 +225,36 @@ def test_only_its_own_entry_ends_a_row_without_end_and_undo_brings_it_back(slot:
     assert store.state.endless is not None
 
 
+@pytest.mark.logs("cannot be restored")
+def test_a_queue_that_cannot_be_restored_costs_no_queue_after_it(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(queue_keeper, "restored_queue", refuse)
+        after = desk(slot)
+    assert after.kinds == ["queue-unread"]
+    assert slot.queue(), "it stays until something else is queued"
+    after.session.queue.generate(replace(REQUEST, prompt="new"))
+    after.settle()
+    assert b"new" in slot.queue()
+    assert last_sent(after).request.prompt == "new"
+
+
+@pytest.mark.logs("It is not known what is left of")
+def test_a_death_after_which_nothing_can_be_read_makes_all_pictures_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk()
+    job = made.session.queue.generate(REQUEST)
+    made.settle()
+    with monkeypatch.context() as broken:
+        broken.setattr(queue_keeper, "left_of", refuse)
+        die(made, job)
+    assert "made-again" in made.kinds
+    sent = last_sent(made)
+    assert sent.job != job
+    assert sent.request == REQUEST
+
+
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])
 def test_a_system_that_ends_keeps_the_queue_and_stop_and_close_drops_it(slot: Slot, *, keep: bool, left: bool) -> None:
     made = desk(slot)
@@ -234,11 +273,45 @@ def test_drafts_are_kept_within_a_second_of_typing(slot: Slot) -> None:
     made.session.drafting.edit(prompt="half a sentence")
     made.clock.pass_by(0.2)
     made.settle()
-    settings = with_drafts(Settings(form="old"), slot.drafts())
-    assert "half a sentence" in settings.form
-    after = desk(slot, settings=settings)
+    assert "half a sentence" in with_drafts(Settings(form="old"), slot.drafts()).form
+    after = desk(slot)
     assert after.session.state.draft.prompt == "half a sentence"
     assert drafts_data(after.session.state) == slot.drafts()
+
+
+@pytest.mark.logs("Could not write")
+def test_drafts_outlive_settings_that_cannot_be_written(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.drafting.edit(prompt="a long prompt")
+    made.clock.pass_by(2)
+    made.settle()
+    made.session.drafting.edit(prompt="a longer prompt")
+    made.session.settings.update(replace(made.session.state.settings, form=kept(made.session.state.draft)))
+    with monkeypatch.context() as full:
+        full.setattr(store, "write_atomically", refuse)
+        made.clock.pass_by(0.5)
+        made.settle()
+        made.session.stop()
+    assert "a longer prompt" in with_drafts(Settings(), slot.drafts()).form
+
+
+def test_drafts_that_were_restored_and_not_changed_are_in_the_settings_after_the_end(slot: Slot) -> None:
+    slot.keep_drafts(msgspec.json.encode({"form": kept(Draft(prompt="a draft")), "train": ""}))
+    made = desk(slot)
+    assert made.session.state.draft.prompt == "a draft"
+    made.session.stop()
+    assert slot.drafts() == b""
+    assert "a draft" in store.load().form
+
+
+def test_two_windows_keep_each_others_settings(tmp_path: Path) -> None:
+    first, second = desk(), desk()
+    first.session.settings.update(replace(first.session.state.settings, model_folders=(str(tmp_path),)))
+    first.session.stop()
+    second.session.settings.update(replace(second.session.state.settings, form="draft"))
+    second.session.stop()
+    found = store.load()
+    assert (found.model_folders, found.form) == ((str(tmp_path),), "draft")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", msgspec.json.encode({"form": 1})])

@@ -27,6 +27,40 @@ def test_two_windows_have_two_places_and_the_next_one_takes_over_what_was_left()
     third.close()
 
 
+def test_the_next_window_has_the_place_of_a_window_that_left_only_drafts() -> None:
+    slots = [take_slot() for _ in range(3)]
+    first, second, third = slots
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    second.keep_drafts(b"a draft")
+    third.keep_queue(b"[]")
+    for slot in (first, second, third):
+        slot.close()
+    slots = [take_slot() for _ in range(3)]
+    assert [slot.worker_lock for slot in slots if slot is not None] == [one.worker_lock for one in (third, second, first)]
+    for slot in slots:
+        assert slot is not None
+        slot.close()
+
+
+def test_drafts_of_windows_that_were_killed_end_with_the_next_orderly_end() -> None:
+    killed, alive, ending = take_slot(), take_slot(), take_slot()
+    assert killed is not None
+    assert alive is not None
+    assert ending is not None
+    for slot in (killed, alive, ending):
+        slot.keep_drafts(b"a draft")
+    killed.close()
+    ending.drop_drafts()
+    assert [slot.drafts() for slot in (killed, alive, ending)] == [b"", b"a draft", b""]
+    after = take_slot()
+    assert after is not None
+    assert after.worker_lock == killed.worker_lock, "nothing was locked for long"
+    for slot in (alive, ending, after):
+        slot.close()
+
+
 def test_a_worker_of_the_window_before_is_seen_until_it_ends_and_the_own_one_is_not() -> None:
     before = take_slot()
     assert before is not None

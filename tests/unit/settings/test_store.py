@@ -103,6 +103,37 @@ def test_saving_over_a_damaged_file_keeps_it_too(tmp_path: Path) -> None:
     assert (tmp_path / "settings-damaged-1.toml").exists()
 
 
+def test_a_damaged_file_that_cannot_be_set_aside_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"[[[")
+
+    def refuse(_path: Path, _target: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    (problem,) = load_with_problems(path).problems
+    assert "could not be set aside" in str(problem)
+    with pytest.raises(PermissionError):
+        save(CHANGED, path)
+    assert path.read_bytes() == b"[[["
+
+
+def test_only_what_changed_since_the_last_look_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    save(CHANGED, path)
+    mine = load(path)
+    save(msgspec.structs.replace(mine, model_folders=("/new",), theme="system"), path, since=mine)
+    save(msgspec.structs.replace(mine, form="draft", lora_folders=()), path, since=mine)
+    expected = msgspec.structs.replace(CHANGED, model_folders=("/new",), theme="system", form="draft", lora_folders=())
+    assert load(path) == expected
+
+
+def test_all_is_written_where_the_file_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    save(msgspec.structs.replace(CHANGED, theme="light"), path, since=CHANGED)
+    assert load(path) == msgspec.structs.replace(CHANGED, theme="light")
+
+
 def test_a_folder_in_its_place_is_survived(tmp_path: Path) -> None:
     loaded = load_with_problems(tmp_path)
     assert loaded.settings == Settings()

@@ -146,7 +146,7 @@ def keep_picture(request: PictureRequest | UpscaleRequest, facts: PictureFacts, 
     try:
         saved = load()
         if isinstance(request, PictureRequest) and saved.last_model != request.model:
-            save(msgspec.structs.replace(saved, last_model=request.model))
+            save(msgspec.structs.replace(saved, last_model=request.model), since=saved)
     except OSError as error:
         why.append(f"settings: {system_words(error)}")
     try:
