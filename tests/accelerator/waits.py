@@ -3,6 +3,7 @@
 `test_card.py` runs this in a process of its own.
 """
 
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -80,9 +81,9 @@ class Watching(Steady):
 
 def _waiter() -> str:
     """The file of Halftone or of a library that waits; torch's own files are passed over."""
-    files = [Path(frame.filename) for frame in reversed(traceback.extract_stack()[:-2])]
-    passed_over = ("torch", "host_schedule.py")
-    return next(f"{file.parent.name}/{file.name}" for file in files if not set(passed_over) & set(file.parts))
+    passed_over = {"torch", "host_schedule.py"}
+    files = (Path(frame.f_code.co_filename) for frame, _ in traceback.walk_stack(sys._getframe(2)))
+    return next(f"{file.parent.name}/{file.name}" for file in files if not passed_over & set(file.parts))
 
 
 @contextmanager
@@ -148,16 +149,22 @@ def sd3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("sound") / "sd3", "sd3")
 
 
+@pytest.fixture(scope="module")
+def engine() -> DiffusersEngine:
+    """With the model of the test before in memory."""
+    return DiffusersEngine()
+
+
 @pytest.mark.parametrize("sampler", once(SAMPLERS, flow=False))
-def test_no_step_of_any_sampler_waits(sd15: Path, watching: Watching, sampler: str) -> None:
-    generate(DiffusersEngine(), sd15, "float16", sampler=sampler, steps=6, control=watching)
+def test_no_step_of_any_sampler_waits(sd15: Path, engine: DiffusersEngine, watching: Watching, sampler: str) -> None:
+    generate(engine, sd15, "float16", sampler=sampler, steps=6, control=watching)
     assert watching.waiters == {OWN}
     assert set(watching.own) == {1}
 
 
 @pytest.mark.parametrize("sampler", once(FLOW_SAMPLERS, flow=True))
-def test_no_step_of_any_sampler_of_flows_waits(sd3: Path, watching: Watching, sampler: str) -> None:
-    generate(DiffusersEngine(), sd3, "float16", sampler=sampler, steps=6, control=watching)
+def test_no_step_of_any_sampler_of_flows_waits(sd3: Path, engine: DiffusersEngine, watching: Watching, sampler: str) -> None:
+    generate(engine, sd3, "float16", sampler=sampler, steps=6, control=watching)
     compared = (
         {"schedulers/scheduling_flow_match_heun_discrete.py"} if sampler == "Heun" else set[str]()
     )  # its sigma with numbers

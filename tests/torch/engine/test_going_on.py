@@ -121,7 +121,7 @@ def test_an_input_picture_is_encoded_once_whatever_comes_after(
 
 def test_flat_tiles_are_decoded_again_until_none_is_left(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     """The tile is too small a part of the picture, and too near its colour, to stand out in its error."""
-    size: dict[str, Any] = {"width": 176, "height": 176, "steps": 1}
+    size: dict[str, Any] = {"width": 112, "height": 112, "steps": 1}
     wide, _ = generate(engine, models["sd15"], "float32", **size)
     generate(engine, models["sd15"], "float16", **size)
     assert engine.loaded is not None
