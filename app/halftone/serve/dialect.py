@@ -13,9 +13,21 @@ import msgspec
 from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.limits import (
+    GUIDANCE_RANGE,
+    MASK_BLUR_RANGE,
+    ONLY_MASKED_RANGE,
+    SCALE_RANGE,
+    SEED_RANGE,
+    SIZE_RANGE,
+    STEPS_RANGE,
+    STRENGTH_RANGE,
+)
+from halftone.contract.parameters import check_range
 from halftone.contract.request import Start
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
+from halftone.health.pictures.requests import check_multiple
 from halftone.metadata.reading import Parameters
 
 if TYPE_CHECKING:
@@ -41,6 +53,13 @@ _DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
     "hr_sampler_name": ("", "Use same sampler"), "hr_scheduler": ("", "Use same scheduler"), "disable_extra_networks": (False,),
 }  # fmt: skip
 """A1111's defaults of fields that are not followed, and that clients send all the same. null is always one."""
+_ANY_NUMBER: Final = (-SEED_RANGE[1], SEED_RANGE[1])
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "seed": (_RANDOM, SEED_RANGE[1]), "subseed": (_RANDOM, SEED_RANGE[1]), "subseed_strength": (0, 1), "steps": STEPS_RANGE,
+    "cfg_scale": GUIDANCE_RANGE, "width": SIZE_RANGE, "height": SIZE_RANGE, "hr_second_pass_steps": (0, STEPS_RANGE[1]),
+    "mask_blur": MASK_BLUR_RANGE, "inpaint_full_res_padding": ONLY_MASKED_RANGE,
+}  # fmt: skip
+"""What fields may be; nan is nowhere."""
 _NEUTRAL: Final = ("", 0, 1, -1, False, [], {})
 """Values of other fields that change nothing."""
 
@@ -134,6 +153,20 @@ def settled(asked: Request, stored: Chosen) -> Request:
     followed = msgspec.to_builtins(msgspec.convert(own, Chosen, strict=False))
     skip = {} if asked.clip_skip is None else {"CLIP_stop_at_last_layers": asked.clip_skip}
     return replace(asked, override_settings=msgspec.to_builtins(stored) | skip | own | followed)
+
+
+def check_numbers(asked: Asked) -> None:
+    """Raise HalftoneError value-out-of-range or size-not-multiple for a number that cannot be followed, by its field's name."""
+    for name in asked.__struct_fields__:
+        value = getattr(asked, name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            check_range(name, value, _RANGES.get(name, _ANY_NUMBER))
+    for name, value in (("width", asked.width), ("height", asked.height)):
+        check_multiple(name, value or 0)
+    if asked.denoising_strength is not None and (asked.enable_hr or isinstance(asked, AskedFromPicture)):
+        check_range("denoising_strength", asked.denoising_strength, STRENGTH_RANGE)
+    if asked.enable_hr and not (asked.hr_resize_x and asked.hr_resize_y):
+        check_range("hr_scale", asked.hr_scale, SCALE_RANGE)
 
 
 def parameters_of(asked: Asked) -> Parameters:

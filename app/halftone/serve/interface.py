@@ -35,6 +35,7 @@ from halftone.serve.dialect import (
     AskedFromPicture,
     AskedOfPicture,
     Chosen,
+    check_numbers,
     decoded,
     ignored,
     mask_in,
@@ -170,6 +171,7 @@ class Interface:
             return self._made(asked, body, image, mask)
 
     def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
+        check_numbers(asked)
         asked = settled(asked, self._chosen)
         request, left = self._request(asked, image, mask)
         over: Future[tuple[Ended, _Own]] = Future()

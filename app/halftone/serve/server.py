@@ -14,7 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -31,6 +31,9 @@ _NAMES: Final = ("127.0.0.1", "localhost")
 """What a client may call this machine: a page whose name leads here would use its own."""
 _MOST: Final = 2**26
 """Bytes of a request."""
+_LENGTH_DIGITS: Final = 18
+_CONNECTIONS: Final = 64
+"""Open at once; further ones are closed unread."""
 _QUIET_SECONDS: Final = 30.0
 """A connection that says nothing for so long is closed."""
 _POLL_SECONDS: Final = 0.05
@@ -101,12 +104,21 @@ class _Threads(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             self._open.add(request)
-        super().process_request(request, client_address)
+            full = len(self._open) > _CONNECTIONS
+        if full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
             self._open.discard(request)
         super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Note in the log what ended a connection: mostly a client that is gone."""
+        del request, client_address
+        log.info("A connection of a script ended", exc_info=True)
 
     def end_connections(self) -> None:
         """Wake the threads that wait for a request; each closes its own connection."""
@@ -139,14 +151,31 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer(self._post)
 
+    def do_HEAD(self) -> None:
+        self._answer(self._no_method)
+
+    do_OPTIONS = do_PUT = do_PATCH = do_DELETE = do_TRACE = do_CONNECT = do_HEAD  # noqa: N815 - names of the base class
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer a request that is not HTTP, or of another method."""
+        del explain
+        self.request_version = self.protocol_version  # it may not be known yet, and an answer of HTTP 0.9 has no status
+        known = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
+        self._send(known, {"detail": message or known.phrase})
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Note requests in the log, without what they hold."""
         log.info(format, *args)
 
     # --- routes -----------------------------------------------------------------------------------------------------
 
+    def _no_method(self, _name: str) -> object:
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "Method Not Allowed")
+
     def _get(self, name: str) -> object:
         interface = self.interface
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # the body is not read, and would be taken for the next request
         routes: dict[str, Callable[[], object]] = {
             "progress": lambda: interface.progress(with_picture=not self._flag("skip_current_image")),
             "sd-models": interface.models,
@@ -188,19 +217,21 @@ class _Handler(BaseHTTPRequestHandler):
         return routes[name]()
 
     def _flag(self, name: str) -> bool:
-        return parse_qs(urlsplit(self.path).query).get(name, [""])[-1].casefold() in ("true", "1")
+        return parse_qs(self.path.partition("?")[2]).get(name, [""])[-1].casefold() in ("true", "1")
 
     # --- one request ------------------------------------------------------------------------------------------------
 
     def _answer(self, work: Callable[[str], object]) -> None:
         try:
             self._let_in()
-            path = urlsplit(self.path).path
+            path = self.path.partition("?")[0]
             self._send(HTTPStatus.OK, work(path.removeprefix(_API).rstrip("/") if path.startswith(_API) else ""))
         except _RefusedError as error:
             self._send(error.status, {"detail": str(error)})
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, {"detail": str(error)})
+        except RecursionError:
+            self._send(HTTPStatus.UNPROCESSABLE_ENTITY, {"detail": "The JSON is nested too deeply."})
         except HalftoneError as error:
             status = HTTPStatus.NOT_FOUND if error.code in _NOT_HERE else HTTPStatus.UNPROCESSABLE_ENTITY
             self._send(status, _failure(error.code, say(error.as_facts())))
@@ -226,12 +257,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.UNAUTHORIZED, "Not authenticated")
 
     def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            if "Transfer-Encoding" in self.headers:
-                raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "Send a Content-Length.")
+        length = self.headers.get("Content-Length", "").strip()
+        if "Transfer-Encoding" in self.headers:
+            raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "Send a Content-Length.")
+        if not length:
             return b"{}"
-        if int(length) > _MOST:
+        if not (length.isascii() and length.isdecimal()):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is not a number.")
+        if len(length) > _LENGTH_DIGITS or int(length) > _MOST:
             raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A request may have {_MOST} bytes.")
         return self.rfile.read(int(length)) or b"{}"
 
@@ -250,7 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
             if self.close_connection:
                 self.send_header("Connection", "close")
             self.end_headers()
-            self.wfile.write(data)
+            if self.command != "HEAD":
+                self.wfile.write(data)
         except OSError:
             self.close_connection = True  # the client is gone
 

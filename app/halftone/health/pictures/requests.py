@@ -198,7 +198,7 @@ def _check_numbers(values: PictureRequest | CheckInputs, fields: Iterable[str] =
             check_multiple(one.label, int(value))
 
 
-def check_multiple(name: Words, value: int, multiple: int = SIZE_MULTIPLE) -> None:
+def check_multiple(name: Words | str, value: int, multiple: int = SIZE_MULTIPLE) -> None:
     """Raise size-not-multiple with the nearest sizes that work."""
     if value % multiple:
         below = value // multiple * multiple
