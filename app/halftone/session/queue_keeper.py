@@ -85,6 +85,9 @@ class QueueKeeper:
         self._slot = slot
         self._arrived = arrived
         self._written: frozenset[str] = frozenset()
+        self._over: frozenset[str] = frozenset()
+        self._unwritten: AppState | None = None
+        self._writing = False
         self._frozen = False
         self._drafts = Delay(clock, _DRAFT_SECONDS, self._write_drafts)
         if slot is not None:
@@ -174,28 +177,41 @@ class QueueKeeper:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Write nothing more: what waits now is offered at the next start."""
+        """Write no later change of the queue: what waits now is offered at the next start."""
         self._frozen = True
 
     def _write(self) -> None:
-        slot, state = self._slot, self._store.state
-        if slot is None or self._frozen:
+        """Write the queue, or the newest one once the write that runs now is over."""
+        if self._slot is None or self._frozen:
             return
-        data = kept_queue(state)
+        state = self._store.state
         now = frozenset(job.id for job in (*state.left.jobs, *state.jobs))
-        over, self._written = self._written - now, now
+        self._over |= self._written - now
+        self._written = now
+        self._unwritten = state
+        if not self._writing:
+            self._write_newest(self._slot, state)
+
+    def _write_newest(self, slot: Slot, state: AppState) -> None:
+        over, self._over, self._unwritten, self._writing = self._over, frozenset(), None, True
         self._queue.hold()
 
         def work() -> None:
-            slot.keep_queue(data)
+            slot.keep_queue(kept_queue(state))
             if over:
                 _forget(over)
 
-        def failed(error: Exception) -> None:
-            tell_not_written(self._store, error)
+        def ended() -> None:
+            self._writing = False
+            if self._unwritten is not None:
+                self._write_newest(slot, self._unwritten)
             self._queue.release()
 
-        self._executor.run_in_order(work, lambda _done: self._queue.release(), failed)
+        def failed(error: Exception) -> None:
+            tell_not_written(self._store, error)
+            ended()
+
+        self._executor.run_in_order(work, lambda _done: ended(), failed)
 
     def _forget_others(self, now: frozenset[str]) -> None:
         """Forget the jobs that are over, where no queue is written."""
@@ -227,7 +243,10 @@ class QueueKeeper:
             else:
                 self._slot.keep_drafts(drafts_data(self._store.state))
             if stopped and not self._frozen:
-                self._slot.keep_queue(kept_queue(replace(self._store.state, jobs=(), endless=None)))
+                self._unwritten = replace(self._store.state, jobs=(), endless=None)
+            if (state := self._unwritten) is not None:
+                self._unwritten = None
+                self._slot.keep_queue(kept_queue(state))
         except OSError as error:
             _log.warning("The queue and the drafts stay as they were: %s", error)
         self._slot.close()

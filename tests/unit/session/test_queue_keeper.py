@@ -223,6 +223,40 @@ def test_a_death_after_which_nothing_can_be_read_makes_all_pictures_again(monkey
     assert sent.request == REQUEST
 
 
+def test_many_changes_are_written_at_once(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.pause(True)
+    for number in range(20):
+        made.session.queue.generate(replace(REQUEST, prompt=f"number {number}"))
+    made.settle()
+    assert slot.queue().count(b'"title":"number ') == 20
+    writes: list[bytes] = []
+    write = Slot.keep_queue
+
+    def counted(self: Slot, data: bytes) -> None:
+        writes.append(data)
+        write(self, data)
+
+    monkeypatch.setattr(Slot, "keep_queue", counted)
+    made.session.queue.clear_with_undo()
+    made.settle()
+    made.session.queue.restore_cleared()
+    made.settle()
+    assert slot.queue().count(b'"title":"number ') == 20
+    assert len(writes) == 4, "the first change and the last one, twice"
+
+
+def test_a_change_that_waits_to_be_written_is_on_the_disk_after_the_end(slot: Slot) -> None:
+    made = desk(slot)
+    made.session.queue.pause(True)
+    for prompt in ("one", "two", "three"):
+        made.session.queue.generate(replace(REQUEST, prompt=prompt))
+    made.session.leave(lambda: None, keep_queue=True)
+    made.executor.work()
+    made.session.stop()
+    assert b"three" in slot.queue()
+
+
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])
 def test_a_system_that_ends_keeps_the_queue_and_stop_and_close_drops_it(slot: Slot, *, keep: bool, left: bool) -> None:
     made = desk(slot)
