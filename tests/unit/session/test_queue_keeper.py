@@ -154,6 +154,46 @@ def test_the_next_window_offers_what_was_left(slot: Slot) -> None:
     assert after.session.state.left.jobs == ()
 
 
+def test_the_places_files_are_read_off_the_windows_thread(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    after = desk(slot)
+    alive, reads = True, list[str]()
+    read = Slot.queue
+
+    def look(_slot: Slot) -> bool:
+        reads.append("lock")
+        return alive
+
+    def read_queue(self: Slot) -> bytes:
+        reads.append("queue")
+        return read(self)
+
+    monkeypatch.setattr(Slot, "has_workers", property(look))
+    monkeypatch.setattr(Slot, "queue", read_queue)
+    after.session.kept.begin()
+    assert reads == []
+    after.settle()
+    assert reads == ["queue", "lock"]
+    after.clock.pass_by(0.3)
+    assert len(reads) == 2
+    alive = False
+    after.settle()
+    assert reads == ["queue", "lock"] * 2 + ["queue"]
+
+
+def test_a_system_that_ends_while_the_queue_is_read_keeps_it(slot: Slot) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    after = desk(slot)
+    after.session.kept.begin()
+    after.session.leave(lambda: None, keep_queue=True)
+    after.session.stop()
+    assert slot.queue()
+
+
 def test_what_was_left_can_be_discarded_and_its_pictures_stay(slot: Slot) -> None:
     made = desk(slot)
     first = made.session.queue.generate(REQUEST)
