@@ -85,7 +85,9 @@ class QueueKeeper:
         self._slot = slot
         self._arrived = arrived
         self._written: frozenset[str] = frozenset()
-        self._frozen = False
+        self._over: frozenset[str] = frozenset()
+        self._unwritten: AppState | None = None
+        self._reading = self._writing = self._frozen = False
         self._drafts = Delay(clock, _DRAFT_SECONDS, self._write_drafts)
         if slot is not None:
             store.subscribe(_kept_parts, lambda _parts: self._write())
@@ -125,30 +127,36 @@ class QueueKeeper:
 
     def begin(self) -> None:
         """Read what the window before left here, once its worker is gone."""
-        if self._slot is None or not self._slot.queue():
-            return
-        self._frozen = True
-        self._wait(self._slot, self._clock.now() + _PATIENCE_SECONDS)
+        if self._slot is not None:
+            self._reading = True
+            self._look(self._slot, self._clock.now() + _PATIENCE_SECONDS)
 
-    def _wait(self, slot: Slot, end: float) -> None:
-        if slot.has_workers and self._clock.now() < end:
-            self._clock.later(_LOOK_SECONDS, lambda: self._wait(slot, end))
-            return
+    def _look(self, slot: Slot, end: float) -> None:
+        def looked(waits: bool) -> None:
+            if waits and self._clock.now() < end:
+                self._clock.later(_LOOK_SECONDS, lambda: self._look(slot, end))
+            else:
+                self._restore(slot)
+
+        self._executor.run(lambda: bool(slot.queue()) and slot.has_workers, looked, self._not_restored)
+
+    def _restore(self, slot: Slot) -> None:
         pictures = _Pictures({})
-
-        def failed(error: Exception) -> None:
-            _log.error("The queue of the window before cannot be restored", exc_info=error)
-            self._frozen = False
-            self._store.take(Noted(kind="queue-unread", facts=(str(error),)))
-            if self._store.state.jobs:
-                self._write()
-
         self._executor.run_in_order(
-            lambda: restored_queue(slot.queue(), pictures.last), lambda found: self._restored(*found, pictures), failed
+            lambda: restored_queue(slot.queue(), pictures.last),
+            lambda found: self._restored(*found, pictures),
+            self._not_restored,
         )
 
+    def _not_restored(self, error: Exception) -> None:
+        _log.error("The queue of the window before cannot be restored", exc_info=error)
+        self._reading = False
+        self._store.take(Noted(kind="queue-unread", facts=(str(error),)))
+        if self._store.state.jobs:
+            self._write()
+
     def _restored(self, left: LeftQueue, sheets: tuple[Sheet, ...], pictures: _Pictures) -> None:
-        self._frozen = False
+        self._reading = False
         self._written |= pictures.asked
         self._store.take(Left(queue=left, sheets=sheets))
         if left.pictures:
@@ -174,28 +182,41 @@ class QueueKeeper:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Write nothing more: what waits now is offered at the next start."""
+        """Write no later change of the queue: what waits now is offered at the next start."""
         self._frozen = True
 
     def _write(self) -> None:
-        slot, state = self._slot, self._store.state
-        if slot is None or self._frozen:
+        """Write the queue, or the newest one once the write that runs now is over."""
+        if self._slot is None or self._reading or self._frozen:
             return
-        data = kept_queue(state)
+        state = self._store.state
         now = frozenset(job.id for job in (*state.left.jobs, *state.jobs))
-        over, self._written = self._written - now, now
+        self._over |= self._written - now
+        self._written = now
+        self._unwritten = state
+        if not self._writing:
+            self._write_newest(self._slot, state)
+
+    def _write_newest(self, slot: Slot, state: AppState) -> None:
+        over, self._over, self._unwritten, self._writing = self._over, frozenset(), None, True
         self._queue.hold()
 
         def work() -> None:
-            slot.keep_queue(data)
+            slot.keep_queue(kept_queue(state))
             if over:
                 _forget(over)
 
-        def failed(error: Exception) -> None:
-            tell_not_written(self._store, error)
+        def ended() -> None:
+            self._writing = False
+            if self._unwritten is not None:
+                self._write_newest(slot, self._unwritten)
             self._queue.release()
 
-        self._executor.run_in_order(work, lambda _done: self._queue.release(), failed)
+        def failed(error: Exception) -> None:
+            tell_not_written(self._store, error)
+            ended()
+
+        self._executor.run_in_order(work, lambda _done: ended(), failed)
 
     def _forget_others(self, now: frozenset[str]) -> None:
         """Forget the jobs that are over, where no queue is written."""
@@ -204,7 +225,7 @@ class QueueKeeper:
             self._executor.run_in_order(lambda: _forget(over), lambda _done: None)
 
     def _draft_changed(self) -> None:
-        if not self._drafts.active and not self._frozen:
+        if not self._drafts.active:
             self._drafts.start()
 
     def _write_drafts(self) -> None:
@@ -226,8 +247,11 @@ class QueueKeeper:
                 self._slot.drop_drafts()
             else:
                 self._slot.keep_drafts(drafts_data(self._store.state))
-            if stopped and not self._frozen:
-                self._slot.keep_queue(kept_queue(replace(self._store.state, jobs=(), endless=None)))
+            if stopped and not (self._reading or self._frozen):
+                self._unwritten = replace(self._store.state, jobs=(), endless=None)
+            if (state := self._unwritten) is not None:
+                self._unwritten = None
+                self._slot.keep_queue(kept_queue(state))
         except OSError as error:
             _log.warning("The queue and the drafts stay as they were: %s", error)
         self._slot.close()

@@ -154,6 +154,46 @@ def test_the_next_window_offers_what_was_left(slot: Slot) -> None:
     assert after.session.state.left.jobs == ()
 
 
+def test_the_places_files_are_read_off_the_windows_thread(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    after = desk(slot)
+    alive, reads = True, list[str]()
+    read = Slot.queue
+
+    def look(_slot: Slot) -> bool:
+        reads.append("lock")
+        return alive
+
+    def read_queue(self: Slot) -> bytes:
+        reads.append("queue")
+        return read(self)
+
+    monkeypatch.setattr(Slot, "has_workers", property(look))
+    monkeypatch.setattr(Slot, "queue", read_queue)
+    after.session.kept.begin()
+    assert reads == []
+    after.settle()
+    assert reads == ["queue", "lock"]
+    after.clock.pass_by(0.3)
+    assert len(reads) == 2
+    alive = False
+    after.settle()
+    assert reads == ["queue", "lock"] * 2 + ["queue"]
+
+
+def test_a_system_that_ends_while_the_queue_is_read_keeps_it(slot: Slot) -> None:
+    made = desk(slot)
+    made.session.queue.generate(REQUEST)
+    made.settle()
+    after = desk(slot)
+    after.session.kept.begin()
+    after.session.leave(lambda: None, keep_queue=True)
+    after.session.stop()
+    assert slot.queue()
+
+
 def test_what_was_left_can_be_discarded_and_its_pictures_stay(slot: Slot) -> None:
     made = desk(slot)
     first = made.session.queue.generate(REQUEST)
@@ -253,6 +293,40 @@ def test_a_death_after_which_nothing_can_be_read_makes_all_pictures_again(monkey
     sent = last_sent(made)
     assert sent.job != job
     assert sent.request == REQUEST
+
+
+def test_many_changes_are_written_at_once(slot: Slot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk(slot)
+    made.session.queue.pause(True)
+    for number in range(20):
+        made.session.queue.generate(replace(REQUEST, prompt=f"number {number}"))
+    made.settle()
+    assert slot.queue().count(b'"title":"number ') == 20
+    writes: list[bytes] = []
+    write = Slot.keep_queue
+
+    def counted(self: Slot, data: bytes) -> None:
+        writes.append(data)
+        write(self, data)
+
+    monkeypatch.setattr(Slot, "keep_queue", counted)
+    made.session.queue.clear_with_undo()
+    made.settle()
+    made.session.queue.restore_cleared()
+    made.settle()
+    assert slot.queue().count(b'"title":"number ') == 20
+    assert len(writes) == 4, "the first change and the last one, twice"
+
+
+def test_a_change_that_waits_to_be_written_is_on_the_disk_after_the_end(slot: Slot) -> None:
+    made = desk(slot)
+    made.session.queue.pause(True)
+    for prompt in ("one", "two", "three"):
+        made.session.queue.generate(replace(REQUEST, prompt=prompt))
+    made.session.leave(lambda: None, keep_queue=True)
+    made.executor.work()
+    made.session.stop()
+    assert b"three" in slot.queue()
 
 
 @pytest.mark.parametrize(("keep", "left"), [(True, True), (False, False)])
