@@ -136,6 +136,7 @@ def changed_share(person: Person) -> float:
 
 def test_variations_of_last_weeks_picture_take_three_clicks(qtbot: QtBot) -> None:
     last_week = Person(qtbot, settings(precision=SHORT))
+    last_week.draw_small()
     for prompt in ("a lighthouse in a storm", PROMPT):
         last_week.make(prompt)
     last_week.leave()
@@ -145,6 +146,7 @@ def test_variations_of_last_weeks_picture_take_three_clicks(qtbot: QtBot) -> Non
     database.close()
 
     person = Person(qtbot, settings(precision=SHORT))
+    person.draw_small()
     person.make(PROMPT)
     person.click(person.workspace.top.tabs["gallery"])
     page = cast("GalleryPage", person.workspace.page("gallery"))
@@ -169,6 +171,7 @@ def test_variations_of_last_weeks_picture_take_three_clicks(qtbot: QtBot) -> Non
 
 def test_a_grid_takes_three_clicks(qtbot: QtBot) -> None:
     person = Person(qtbot, settings(precision=SHORT))
+    person.draw_small()
     person.page.form.edit(prompt=PROMPT)
     person.click(person.page.form.footer.more)
     person.click_entry("Grid…")

@@ -166,6 +166,7 @@ def test_an_unfinished_picture_goes_on_with_a_click(qtbot: QtBot) -> None:
 
 def test_a_killed_worker_costs_no_picture(qtbot: QtBot) -> None:
     person = Person(qtbot, settings(precision="float32"))
+    person.draw_small()
     person.page.form.steps.set_value(60)
     person.generate(5)
     person.wait(lambda: len(person.steps) >= 2)

@@ -16,18 +16,34 @@ CPU = find_device("cpu")
 Spoil = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Planted(TorchDispatchMode):
+class Clocked(TorchDispatchMode):
+    """A processor whose operations take the time that its own clock shows: every one the same, large ones in float32 longer."""
+
+    def __init__(self, float32: float) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self._float32 = float32
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        is_large = isinstance(result, torch.Tensor) and result.dtype == torch.float32 and result.numel() >= 8 * 256 * 40
+        slow = is_large and any(name in str(func) for name in ("aten.mm", "convolution"))
+        self.seconds += self._float32 if slow else 0.05
+        return result
+
+
+class Planted(Clocked):
     """The results of one operation are spoiled where they are of that format and have at least so many elements."""
 
     def __init__(self, operation: str, dtype: torch.dtype, spoil: Spoil, at_least: int = 1) -> None:
-        super().__init__()
+        super().__init__(20.0)
         self._operation = operation
         self._dtype = dtype
         self._spoil = spoil
         self._at_least = at_least
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = super().__torch_dispatch__(func, types, args, kwargs)
         if self._operation not in str(func):
             return result
         first = result[0] if isinstance(result, tuple) else result
@@ -38,7 +54,9 @@ class Planted(TorchDispatchMode):
 
 
 def measured(planted: TorchDispatchMode) -> SelfTestReport:
-    with planted:
+    with pytest.MonkeyPatch.context() as patched, planted:
+        if isinstance(planted, Clocked):
+            patched.setattr(time, "perf_counter", lambda: planted.seconds)
         return run_self_test(CPU, lambda *_: None, lambda: None)
 
 
@@ -96,28 +114,9 @@ def test_what_is_wrong_is_named_with_its_size(
     assert "wrong" not in others
 
 
-class Clocked(TorchDispatchMode):
-    """A processor whose operations take the time that its own clock shows: every one the same, large ones in float32 longer."""
-
-    def __init__(self, float32: float) -> None:
-        super().__init__()
-        self.seconds = 0.0
-        self._float32 = float32
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        is_large = isinstance(result, torch.Tensor) and result.dtype == torch.float32 and result.numel() >= 8 * 256 * 40
-        slow = is_large and any(name in str(func) for name in ("aten.mm", "convolution"))
-        self.seconds += self._float32 if slow else 0.05
-        return result
-
-
 @pytest.mark.parametrize(("float32", "state"), [(20.0, "works"), (0.0, "slow")])
-def test_slow_is_measured_against_float32(float32: float, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    processor = Clocked(float32)
-    with monkeypatch.context() as patched:
-        patched.setattr(time, "perf_counter", lambda: processor.seconds)
-        found = verdict(measured(processor), "bfloat16")
+def test_slow_is_measured_against_float32(float32: float, state: str) -> None:
+    found = verdict(measured(Clocked(float32)), "bfloat16")
     assert found.state == state
     assert found.speed is not None
     assert (found.speed > 1) is (state == "works")
