@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu, QMessageBox
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -57,6 +57,13 @@ def test_three_clicks_make_a_grid_of_guidance_and_steps(qtbot: QtBot, tmp_path: 
     rows = dict(receipt_rows(sheet.facts, sheet.request))
     assert (rows["Guidance"], rows["Steps"], rows["Pictures"]) == ("4, 6, 8", "10, 20, 30", "9")
     assert "NaN" not in rows
+    stage.page.centre.pick(sheet)
+    assert stage.page.centre.toolbar.upscale.isEnabled()
+    assert not stage.page.centre.toolbar.vary.isEnabled(), "its request is that of its first picture"
+    stage.page.acts.open_menu(sheet.facts.path, QPoint(0, 0))
+    (menu,) = stage.page.findChildren(QMenu)
+    assert not {"Repeat", "Make four variations"} & {action.text() for action in menu.actions()}
+    menu.close()
     stage.close()
 
 

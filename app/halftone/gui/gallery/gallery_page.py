@@ -371,7 +371,7 @@ class GalleryPage(QWidget):
                 self._see_large(one)
             case "reuse":
                 self._reuse(one)
-            case "vary" if one.made is not None:
+            case "vary" if one.made is not None and one.made.facts.sheet is None:
                 self.vary_wanted.emit(one.made)
             case "seed-only" if one.seed is not None:
                 self.seed_wanted.emit(str(one.seed))
@@ -490,9 +490,9 @@ class GalleryPage(QWidget):
         add_entry(menu, "copy", lambda: self.act("copy"))
         if count in COMPARED:
             add_entry(menu, "compare", lambda: self.act("compare"))
-        foreign = any(detail.made is None for detail in self.state.details)
+        varies = all(detail.made is not None and detail.made.facts.sheet is None for detail in self.state.details)
         for name in last if count == 1 else ():
-            add_entry(menu, name, lambda name=name: self.act(name), enabled=name != "vary" or not foreign)
+            add_entry(menu, name, lambda name=name: self.act(name), enabled=name != "vary" or varies)
         menu.addSeparator()
         favourite = bool(self.state.details) and all(detail.favourite for detail in self.state.details)
         words = tr("Remove from favourites") if favourite else tr("Add to favourites")

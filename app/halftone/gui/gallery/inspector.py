@@ -232,7 +232,7 @@ class Inspector(QWidget):
         self._show_favourite((one,))
         can = not one.gone
         self.reuse.setEnabled(one.made is not None or (can and one.said is not None))
-        self.vary.setEnabled(one.made is not None)
+        self.vary.setEnabled(one.made is not None and one.made.facts.sheet is None)
         self.seed_only.setEnabled(one.seed is not None)
         for part in (self.send, self.show_file, self.save, self.delete):
             part.setEnabled(can)

@@ -79,9 +79,10 @@ class PictureActs(QObject):
         add_entry(menu, "show", lambda: picture_files.show_folder(path))
         add_entry(menu, "copy", lambda: read_later(background, self, path, self._copy))  # the canvas may not have it yet
         add_entry(menu, "reuse", lambda: self._reuse(made))
-        if made.facts.upscaled is None:
+        if made.facts.upscaled is None and made.facts.sheet is None:
             menu.addAction(tr("Repeat"), lambda: self._repeat(made))
-        add_entry(menu, "vary", lambda: self.vary(made))
+        if made.facts.sheet is None:  # its request is that of its first picture
+            add_entry(menu, "vary", lambda: self.vary(made))
         add_entry(menu, "start", lambda: self.start_from(made))
         if made.facts.frames == 1:
             add_entry(menu, "inpaint", lambda: self.inpaint(made), enabled=masks(self._controller.model))

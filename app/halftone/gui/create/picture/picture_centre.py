@@ -268,7 +268,8 @@ class Centre(QFrame):
         self.toolbar.setVisible(sight != "editing")
         is_file = sight == "picture" and made is not None and made.is_file
         moves = made is not None and made.facts.frames > 1
-        self.toolbar.set_picture(seen, has_file=is_file, moves=moves, masks=masks(self._controller.model))
+        sheet = made is not None and made.facts.sheet is not None
+        self.toolbar.set_picture(seen, has_file=is_file, moves=moves, sheet=sheet, masks=masks(self._controller.model))
 
     def showEvent(self, event: object) -> None:
         self.player.set_running(True)

@@ -80,12 +80,15 @@ class CanvasToolbar(QWidget):
         made.clicked.connect(lambda _on=False: self.acted.emit(key))
         return made
 
-    def set_picture(self, there: bool, *, has_file: bool = True, moves: bool = False, masks: bool = True) -> None:
-        """Whether a picture is shown, whether it is a file, and whether it is a video. masks: the model can inpaint."""
+    def set_picture(
+        self, there: bool, *, has_file: bool = True, moves: bool = False, sheet: bool = False, masks: bool = True
+    ) -> None:
+        """Whether a picture is shown, whether it is a file, a video or the sheet of a grid. masks: the model can inpaint."""
         self.fit.setEnabled(there)
         self._has_picture = there
-        for made in (self.vary, self.start, self.save, self.copy, self.show_file, self.delete):
+        for made in (self.start, self.save, self.copy, self.show_file, self.delete):
             made.setEnabled(there and has_file)
+        self.vary.setEnabled(there and has_file and not sheet)
         self.upscale.setEnabled(there and has_file and not moves)
         self.inpaint.setEnabled(there and has_file and not moves and masks)
         self.inpaint.setToolTip(actions.tip("inpaint") if masks else tr("Not supported by this model."))
