@@ -14,10 +14,11 @@ from halftone.contract.messages import JobEnded
 from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.wording import Words
 from halftone.library.index.entries import Entry
-from halftone.library.index.facts import Install
+from halftone.library.index.facts import Install, Mark, MarkChange
 from halftone.library.index.marks import Marks
 from halftone.library.index.scan import scan
 from halftone.library.index.store import Index
+from halftone.session.models import library as library_module
 from halftone.session.models.index_messages import Progress, Root, Scan, Weighing
 from halftone.session.models.index_process import weigh
 from halftone.session.models.listing import Query, entries_of, look, rows_of
@@ -285,6 +286,60 @@ def test_damaged_marks_empty_no_library(shelf: Shelf) -> None:
     shelf.desk.settle()
     with Marks() as marks:
         assert marks.all()[str(shelf.file)].mark.note == "good"
+
+
+def test_a_reading_that_began_before_a_mark_does_not_undo_it(shelf: Shelf) -> None:
+    shelf.scan()
+    path = str(shelf.file)
+    shelf.desk.settle()
+    shelf.library.rescan()  # its reading waits
+    stale = reading_of(shelf)
+    shelf.library.mark(path, favourite=True)
+    shelf.library._known(shelf.library._roots, stale)  # it ends after the mark was made
+    assert shelf.state.marks[path].favourite
+    shelf.library.mark(path, note="good")
+    shelf.desk.settle()
+    with Marks() as marks:
+        assert marks.all()[path].mark == Mark(favourite=True, note="good")
+    shelf.library.rescan()
+    shelf.desk.settle()
+    assert shelf.state.marks[path] == Mark(favourite=True, note="good")
+
+
+def reading_of(shelf: Shelf) -> library_module._Read:
+    """What a reading of the index finds now."""
+    library = shelf.library
+    return library_module._read(library._roots, {}, library.state, frozenset())
+
+
+def test_two_windows_keep_each_others_marks(shelf: Shelf) -> None:
+    shelf.scan()
+    path = str(shelf.file)
+    with Marks() as elsewhere:
+        elsewhere.keep([(path, "", Mark(favourite=True), MarkChange(favourite=True))])
+    shelf.library.mark(path, note="good")
+    shelf.desk.settle()
+    with Marks() as marks:
+        assert marks.all()[path].mark == Mark(favourite=True, note="good")
+    shelf.library.mark(path, favourite=False, note="")
+    shelf.desk.settle()
+    with Marks() as marks:
+        assert path not in marks.all()
+
+
+def test_a_deleted_file_stays_away_until_it_is_there_again(shelf: Shelf) -> None:
+    shelf.scan()
+    content = shelf.file.read_bytes()
+    shelf.library.delete([str(shelf.file)], lambda files: [Path(one).unlink() for several in files for one in several], print)
+    shelf.desk.settle()
+    assert shelf.state.entries == ()
+    shelf.library._read()
+    shelf.desk.settle()
+    assert shelf.state.entries == ()
+    shelf.file.write_bytes(content)
+    shelf.library._read()
+    shelf.desk.settle()
+    assert [entry.path for entry in shelf.state.entries] == [str(shelf.file)]
 
 
 @pytest.mark.logs("marks of models cannot be read")

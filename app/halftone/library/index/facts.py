@@ -38,6 +38,19 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     used: float = 0.0
 
 
+class MarkChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What changes in a mark. None: it stays as it is."""
+
+    favourite: bool | None = None
+    note: str | None = None
+    used: float | None = None
+
+    def made_in(self, mark: Mark) -> Mark:
+        """The mark after the change."""
+        changes = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(mark, **changes)
+
+
 class Install(msgspec.Struct, frozen=True):
     """One program. root: its folder; folders: those that hold models."""
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from halftone.library.index.entries import Entry
-from halftone.library.index.facts import Mark
+from halftone.library.index.facts import Mark, MarkChange
 from halftone.settings.databases import open_sound, renew_if_damaged
 from halftone.settings.places import data_dir
 
@@ -18,6 +18,12 @@ _VERSION: Final = 1
 _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS mark (path BLOB PRIMARY KEY, fingerprint TEXT NOT NULL, favourite INTEGER NOT NULL, "
     "note TEXT NOT NULL, used REAL NOT NULL) WITHOUT ROWID;"
+)
+
+_ADD: Final = "INSERT OR IGNORE INTO mark VALUES (?, ?, ?, ?, ?)"
+_CHANGE: Final = (
+    "UPDATE mark SET fingerprint = ?, favourite = COALESCE(?, favourite), note = COALESCE(?, note), used = COALESCE(?, used) "
+    "WHERE path = ?"
 )
 
 
@@ -51,18 +57,16 @@ class Marks:
             for path, fingerprint, favourite, note, used in rows
         }
 
-    def keep(self, rows: Iterable[tuple[str, str, Mark]]) -> None:
-        """Write (path, fingerprint, mark) of each, all or nothing. An empty mark is removed."""
+    def keep(self, rows: Iterable[tuple[str, str, Mark, MarkChange]]) -> None:
+        """Write (path, fingerprint, mark, change) of each, all or nothing. mark: for a file without one; elsewhere only the
+        change is made, as another window may have changed the rest. A mark that says nothing is removed.
+        """
         with self._database as database:
-            for path, fingerprint, mark in rows:
-                if mark == NO_MARK:
-                    database.execute("DELETE FROM mark WHERE path = ?", (os.fsencode(path),))
-                    continue
-                row = (os.fsencode(path), fingerprint, mark.favourite, mark.note, mark.used)
-                database.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?, ?)", row)
-
-
-NO_MARK: Final = Mark()
+            for path, fingerprint, mark, change in rows:
+                key = os.fsencode(path)
+                database.execute(_ADD, (key, fingerprint, mark.favourite, mark.note, mark.used))
+                database.execute(_CHANGE, (fingerprint, change.favourite, change.note, change.used, key))
+                database.execute("DELETE FROM mark WHERE path = ? AND NOT favourite AND note = '' AND used = 0", (key,))
 
 
 def marks_of(entries: Iterable[Entry], kept: Mapping[str, Kept]) -> dict[str, Mark]:

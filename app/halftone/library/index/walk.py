@@ -24,6 +24,11 @@ _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "ve
 """Folders of programs, and of a hub cache those that hold the same files under other names."""
 
 
+_RUN: Final = "run.json"
+_STATE: Final = "state.safetensors"
+_CACHE: Final = "cache"
+"""In the folder of a training: its request, the state that it resumes from, and what it computed of its pictures."""
+
 _Seen = tuple[str, str, int, int]
 """A model file in a folder: its stem, its name, its size, and what changes when it is rewritten."""
 
@@ -122,6 +127,9 @@ class Walk:
                         beside[stem].append((name, facts.st_mtime_ns * 31 + size))
                     else:
                         beside[stem] = [(name, facts.st_mtime_ns * 31 + size)]
+        if any(name == _RUN for name, _ in beside.get(stem_of(_RUN), ())):
+            models = [one for one in models if one[1] != _STATE]
+            folders = [inner for inner in folders if inner != start + _CACHE]
         near_config = {name for stem in ("config", stem_of(INDEX)) for name, _ in beside.get(stem, ())}
         is_whole = INDEX in near_config
         is_part = "config.json" in near_config and any(

@@ -13,7 +13,7 @@ import msgspec
 
 from halftone.contract.vocabulary import POCKET
 from halftone.library.index.entries import Entry
-from halftone.library.index.facts import Hashes, Install, Mark, Weights
+from halftone.library.index.facts import Hashes, Install, Mark, MarkChange, Weights
 from halftone.library.index.marks import Marks, marks_of
 from halftone.library.index.store import Index, Stamped
 from halftone.library.index.walk import with_beside
@@ -74,6 +74,13 @@ class ModelLibrary:
         self._kill_weighing: Callable[[], object] | None = None
         self._to_weigh: list[str] = []
         self._leaving: set[str] = set()
+        self._gone: frozenset[str] = frozenset()
+        """Files that were moved to the bin: the index may still have them."""
+        self._marked: dict[str, Mark] = {}
+        """Marks that a reading of the index may not have seen yet."""
+        self._unwritten = 0
+        self._reads_marks = False
+        """Whether the present reading began after all marks were written."""
         self._later = Delay(self._clock, _WHILE_SCANNING, self._read)
         self._quiet = Delay(self._clock, _QUIET_SECONDS, self._hash)
         store.subscribe(lambda state: state.settings, lambda _settings: self._follow())
@@ -183,19 +190,22 @@ class ModelLibrary:
             self._again = True
             return
         self._reading, self._again = True, False
-        roots, known, before = self._roots, self._stamped, self.state
-        self._executor.run(lambda: _read(roots, known, before), partial(self._known, roots), self._failed)
+        self._reads_marks = not self._unwritten
+        roots, known, before, gone = self._roots, self._stamped, self.state, self._gone
+        self._executor.run(lambda: _read(roots, known, before, gone), partial(self._known, roots), self._failed)
 
     def _known(self, roots: tuple[str, ...], read: _Read) -> None:
         self._reading, self._failures = False, 0
         if roots == self._roots:
             self._stamped = read.stamped
+            if self._reads_marks:
+                self._marked = {}
             now = self.state
             self._show(
                 entries=read.entries,
                 hashes=read.hashes,
                 weights=read.weights,
-                marks=read.marks,
+                marks={**read.marks, **self._marked},
                 read=True,
                 failed=None,
                 changes=now.changes + (now.read and now.entries is not read.entries),
@@ -286,30 +296,30 @@ class ModelLibrary:
 
     def mark(self, path: str, *, favourite: bool | None = None, note: str | None = None) -> None:
         """Keep what the user says about a file. None: as it is."""
-        before = self.state.marks.get(path, Mark())
-        self._mark(
-            {
-                path: msgspec.structs.replace(
-                    before,
-                    favourite=before.favourite if favourite is None else favourite,
-                    note=before.note if note is None else note,
-                )
-            }
-        )
+        self._mark({path: MarkChange(favourite=favourite, note=note)})
 
     def used(self, paths: Iterable[str]) -> None:
         """A picture was made with these files just now."""
-        now, marks = time.time(), self.state.marks
-        files = (path for path in paths if path == POCKET or os.path.isabs(path))
-        self._mark({path: msgspec.structs.replace(marks.get(path, Mark()), used=now) for path in files})
+        change = MarkChange(used=time.time())
+        self._mark({path: change for path in paths if path == POCKET or os.path.isabs(path)})
 
-    def _mark(self, changed: dict[str, Mark]) -> None:
+    def _mark(self, changed: dict[str, MarkChange]) -> None:
         if not changed:
             return
-        self._show(marks={**self.state.marks, **changed})
+        made = {path: change.made_in(self.state.marks.get(path, Mark())) for path, change in changed.items()}
+        self._marked |= made
+        self._unwritten, self._reads_marks = self._unwritten + 1, False
+        self._show(marks={**self.state.marks, **made})
         prints = {entry.path: entry.fingerprint for entry in self.state.entries if entry.path in changed}
-        rows = [(path, prints.get(path, ""), mark) for path, mark in changed.items()]
-        self._executor.run_in_order(lambda: _keep_marks(rows), lambda _done: None, partial(tell_not_written, self._store))
+        rows = [(path, prints.get(path, ""), made[path], change) for path, change in changed.items()]
+        self._executor.run_in_order(lambda: _keep_marks(rows), lambda _done: self._marks_written(), self._marks_failed)
+
+    def _marks_written(self) -> None:
+        self._unwritten -= 1
+
+    def _marks_failed(self, error: Exception) -> None:
+        self._marks_written()
+        tell_not_written(self._store, error)
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -328,11 +338,16 @@ class ModelLibrary:
         def done(found: tuple[T, frozenset[str]]) -> None:
             binned, gone = found
             self._leaving.difference_update(leaving)
+            self._gone |= gone
             self._show(entries=tuple(entry for entry in self.state.entries if entry.path not in gone))
             then(binned)
 
+        def failed(error: Exception) -> None:
+            self._leaving.difference_update(leaving)
+            tell_not_written(self._store, error)
+
         if leaving:
-            self._executor.run(work, done)
+            self._executor.run(work, done, failed)
 
     # --- hashes -----------------------------------------------------------------------------------------------------
 
@@ -432,11 +447,14 @@ class _Lines:
         return fresh
 
 
-def _read(roots: Sequence[str], known: Mapping[bytes, Stamped], before: Library) -> _Read:
-    """Read what is new. before: what is shown; the answer has the same entries where they did not change."""
+def _read(roots: Sequence[str], known: Mapping[bytes, Stamped], before: Library, gone: frozenset[str]) -> _Read:
+    """Read what is new. before: what is shown; the answer has the same entries where they did not change. gone: files that are
+    left out while they are not there, as no scan may have seen that they went.
+    """
     with Index() as index:
         stamped, hashes, weights = index.stamped(roots, known), index.hashes(), index.weights()
-    entries = tuple(entry for _, entry in stamped.values())
+    every = (entry for _, entry in stamped.values())
+    entries = tuple(entry for entry in every if entry.path not in gone or os.path.lexists(entry.path))
     entries = before.entries if _same(before.entries, entries) else entries
     try:
         with Marks() as marks:
@@ -457,7 +475,7 @@ def _not_forgotten(error: Exception) -> None:
     _log.info("The index of models still has folders that were removed: %s", error)
 
 
-def _keep_marks(rows: Sequence[tuple[str, str, Mark]]) -> None:
+def _keep_marks(rows: Sequence[tuple[str, str, Mark, MarkChange]]) -> None:
     with Marks() as marks:
         marks.keep(rows)
 

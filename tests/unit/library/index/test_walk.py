@@ -74,6 +74,18 @@ def test_a_root_may_be_one_file(tmp_path: Path) -> None:
     assert (only.path, only.beside) == (str(wanted), ("a.json",))
 
 
+def test_of_a_training_only_its_loras_are_listed(tmp_path: Path) -> None:
+    run = tmp_path / "lora"
+    (run / "cache" / "latents").mkdir(parents=True)
+    for name in ("cache/latents/0e71.safetensors", "state.safetensors", "lora-000100.safetensors"):
+        (run / name).write_bytes(b"1")
+    (run / "run.json").write_text("{}")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "mine.safetensors").write_bytes(b"1")
+    found = [Path(one.path).relative_to(tmp_path).as_posix() for one in Walk([str(tmp_path)]).files(str(tmp_path))]
+    assert sorted(found) == ["cache/mine.safetensors", "lora/lora-000100.safetensors"]
+
+
 def test_a_folder_may_be_named_like_a_file(tmp_path: Path) -> None:
     wanted = str(made(tmp_path / "v1.5.safetensors" / "a.safetensors"))
     assert found(tmp_path) == [wanted]
