@@ -205,7 +205,7 @@ def _short_notice(notice: Notice) -> Message:
             return Message("ok", words, actions=(Act("show-file", tr("Show file")),))
         case "deleted" | "models-deleted":
             return Message("ok", tr("Moved to the bin: {0}.", first), actions=undo if len(notice.facts) > 1 else ())
-        case "not-deleted" | "not-restored" | "not-saved" | "not-checked":
+        case "not-deleted" | "not-restored" | "not-saved" | "not-checked" | "pictures-gone":
             return _not_checked(notice.refused) if notice.kind == "not-checked" else _left_notice(notice)
         case "copied" | "added":
             return Message("ok", tr("Added to the prompt: {0}.", first) if notice.kind == "added" else tr("Copied."))
@@ -253,6 +253,9 @@ def _short_notice(notice: Notice) -> Message:
 
 def _left_notice(notice: Notice) -> Message:
     """Name the files that could not be moved, and say why."""
+    if notice.kind == "pictures-gone":
+        title = tr("Removed from the list: {0}.", _few(notice.facts))
+        return Message("info", title, _why_left("gone", len(notice.facts) > 1))
     by_reason: dict[str, list[str]] = {}
     for name, why in zip(notice.facts[::2], notice.facts[1::2], strict=False):
         by_reason.setdefault(why, []).append(name)
@@ -287,6 +290,8 @@ def _why_left(why: str, several: bool) -> str:
     match why:
         case "gone":
             return tr("These files no longer exist.") if several else tr("The file no longer exists.")
+        case "away":
+            return tr("The folder is not there. Connect its drive, then try again.")
         case "no-right":
             return tr("You have no permission to change the folder.")
         case "not-in-bin":

@@ -72,6 +72,7 @@ NoticeKind = Literal[
     "not-deleted",
     "not-restored",
     "not-saved",
+    "pictures-gone",
     "added",
     "converting",
     "converted",

@@ -23,6 +23,7 @@ from halftone.gui.create.job_list import QueuePanel, job_words
 from halftone.gui.create.picture import picture_files
 from halftone.gui.create.picture.picture_centre import PICTURE_SHARE
 from halftone.gui.create.picture.progress_panel import TransportPanel, so_far
+from halftone.gui.text import notice_message
 from halftone.library import records
 from halftone.library.models import describe
 from halftone.session.state import Job
@@ -498,6 +499,19 @@ def test_a_deleted_picture_goes_to_the_bin_and_comes_back(qtbot: QtBot, tmp_path
     stage.workspace.act(notice, "undo")
     stage.wait(path.exists)
     stage.wait(lambda: stage.page.history.paths() == [str(path)])
+    stage.idle()
+    stage.close()
+
+
+def test_a_picture_whose_file_is_gone_leaves_the_list(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_bin(tmp_path, monkeypatch)
+    stage = Stage(qtbot)
+    stage.picture()
+    Path(stage.latest.path).unlink()
+    stage.page.acts.delete()
+    assert stage.page.history.paths() == []
+    said = notice_message(stage.controller.state.notices[-1])
+    assert (said.title, said.text) == (f"Removed from the list: {Path(stage.latest.path).name}.", "The file no longer exists.")
     stage.idle()
     stage.close()
 

@@ -94,7 +94,7 @@ def test_settings_are_taken_told_and_taken_back(qtbot: QtBot, made_by_a1111: Pat
     assert (form.prompt.toPlainText(), form.request().steps, form.request().seed) == ("a sun", 31, 42)
     form.steps.set_value(12)
     assert strip.bar is not None
-    assert [act.label for act in strip.bar.message.actions] == ["Undo the settings"], "a fix has an undo too"
+    assert [act.label for act in strip.bar.message.actions] == ["Undo"], "a fix has an undo too"
     strip.bar.acted.emit("undo")
     assert strip.isHidden()
     assert (form.prompt.toPlainText(), form.request().seed) == ("mine", None)
@@ -263,7 +263,7 @@ def test_a_picture_of_the_history_is_dragged_to_the_canvas(qtbot: QtBot) -> None
     assert model.index_of(path).flags() & Qt.ItemFlag.ItemIsDragEnabled
     drop(stage, data, "settings")
     assert page.form.prompt.toPlainText() == "a red sun over green hills"
-    assert page.centre.imported.words == f"All settings of {Path(path).name}."
+    assert page.centre.imported.words == f"Settings taken from {Path(path).name}."
     assert page.centre.imported.bar is not None
     page.centre.imported.bar.acted.emit("undo")
     assert (page.form.prompt.toPlainText(), page.form.request().seed) == ("mine", None)

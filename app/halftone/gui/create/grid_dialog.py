@@ -148,7 +148,7 @@ class GridDialog(OrderedDialog):
         """How many pictures there will be, how long they take, that they share a seed, and what follows."""
         count = tr("{0} pictures", figures.group(grid.count))
         seconds = self._controller.session.estimates.seconds(grid.requests)
-        time = "" if seconds is None else tr("About {0}", figures.duration(seconds))
+        time = "" if seconds is None else tr("about {0}", figures.duration(seconds))
         random = self._request.seed is None and all(one.variable is None or one.variable.name != "seed" for one in self.rows)
         then = tr("then upscale") if self._upscaler else ""
         return listed(*filter(None, (count, time, tr("one random seed for all") if random else "", then)))

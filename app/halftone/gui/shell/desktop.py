@@ -44,7 +44,7 @@ def note_problem() -> Words | None:
         return Words("There is no desktop.")
     if _notify_send() or (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
         return None
-    return Words("This desktop shows no notes of programs.")
+    return Words("This desktop shows no notifications.")
 
 
 def taskbar_problem() -> Words | None:

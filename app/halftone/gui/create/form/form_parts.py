@@ -18,7 +18,9 @@ def _keys() -> str:
 
 
 class GenerateButton(HoverButton):
-    """Generate, or Add to queue in the same place, with its keys in a small frame. Paints itself, so that both fit one size."""
+    """Generate, Add to queue or Replace job in the same place, with its keys in a small frame. Paints itself, so that all fit one
+    size.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +29,13 @@ class GenerateButton(HoverButton):
         self._queueing = False
         self.set_queueing(False)
 
-    def set_queueing(self, queueing: bool) -> None:
-        """True while a job runs: the button then adds to the queue."""
-        if queueing == self._queueing and self.text():
+    def set_queueing(self, queueing: bool, *, replacing: bool = False) -> None:
+        """queueing: a job runs, and the button adds to the queue; replacing: a job is being edited, which it replaces."""
+        text = tr("Replace job") if replacing else tr("Add to queue") if queueing else tr("Generate")
+        if text == self.text():
             return
         self._queueing = queueing
-        self.setText(tr("Add to queue") if queueing else tr("Generate"))
+        self.setText(text)
         self.setAccessibleName(self.text())
         self.update()
 

@@ -392,8 +392,7 @@ class CreateForm(QWidget):
 
     def _state_changed(self) -> None:
         state = self._controller.state
-        job = state.running
-        self.generate_button.set_queueing(bool(state.jobs) and (job is None or job.kind == "Generate" or len(state.jobs) > 0))
+        self.generate_button.set_queueing(bool(state.jobs), replacing=any(job.held for job in state.jobs))
         self.numerics_part.show_value()
         self._refresh_footer()
 

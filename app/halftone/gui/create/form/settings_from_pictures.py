@@ -40,7 +40,7 @@ class FormFiller(QObject):
     """
 
     begun = Signal()
-    filled = Signal(str)
+    filled = Signal(str, bool)
 
     def __init__(self, page: QWidget, controller: Controller, form: CreateForm) -> None:
         super().__init__(page)
@@ -66,7 +66,7 @@ class FormFiller(QObject):
             self._keep_seed(request)
         if (made_as := self._other_precision(narrowest(made.facts.dtypes.values()))) is not None:
             self._say(_precision_words(*made_as))
-        self.filled.emit(tr("All settings of {0}.", Path(made.facts.path).name))
+        self.filled.emit(tr("Settings taken from {0}.", Path(made.facts.path).name), True)
 
     def reuse_request(self, request: PictureRequest) -> None:
         """A request that waits in the queue, for editing."""
@@ -143,7 +143,7 @@ class FormFiller(QObject):
                 self._form.edit(**{name: getattr(found, name) for name in fields})
         precision = self._other_precision(made_in(said))
         self._say(_precision_words(*precision) if precision is not None else "")
-        self.filled.emit(taken_words(said, taken))
+        self.filled.emit(taken_words(said, taken), not taken.left)
         self._compare(said)
 
     def _other_precision(self, made: DType | None) -> tuple[str, str] | None:

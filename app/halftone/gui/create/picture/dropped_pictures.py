@@ -211,10 +211,10 @@ class DroppedPictures(QObject):
         """Remember the draft before something is taken."""
         self._before, self._model = self._controller.state.draft, self._controller.settings.last_model
 
-    def finish(self, words: str) -> None:
-        """Say what was taken."""
+    def finish(self, words: str, whole: bool = True) -> None:
+        """Say what was imported. whole: all of it was found here."""
         self._after = self._controller.state.draft
-        self.strip.say(words)
+        self.strip.say(words, whole=whole)
 
     def _undo(self) -> None:
         """Restore the draft from before, but for what was changed since; the model too."""

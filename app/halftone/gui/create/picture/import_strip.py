@@ -25,11 +25,11 @@ class ImportStrip(QWidget):
         """What it says, "" while it is hidden."""
         return self.bar.message.spoken if self.bar is not None and not self.isHidden() else ""
 
-    def say(self, words: str) -> None:
-        """Show what was imported."""
+    def say(self, words: str, *, whole: bool = True) -> None:
+        """Show what was imported. whole: nothing of it was missing."""
         if self.bar is not None:
             self.bar.deleteLater()
-        self.bar = MessageBar(Message("ok", words, actions=(Act("undo", tr("Undo the settings")),)))
+        self.bar = MessageBar(Message("ok" if whole else "warn", words, actions=(Act("undo", tr("Undo")),)))
         self.bar.acted.connect(lambda _key: self._undo())
         self.bar.closed.connect(self.hide)
         self._lines.addWidget(self.bar)

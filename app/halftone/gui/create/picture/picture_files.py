@@ -87,7 +87,7 @@ def moved_to_bin(things: Iterable[Sequence[str]]) -> Binned:
 def _why_not_moved(file: QFile) -> str:
     path = file.fileName()
     if not os.path.lexists(path):
-        return "gone"
+        return "gone" if os.path.isdir(os.path.dirname(path)) else "away"
     return file.errorString() if os.access(os.path.dirname(path), os.W_OK) else "no-right"
 
 
@@ -109,10 +109,14 @@ def _named(left: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def pictures_binned(controller: Controller, binned: Binned) -> None:
-    """Take pictures off the lists and say what was moved."""
-    if binned.things:
-        controller.session.history.remove(frozenset(binned.things))
-        controller.session.gallery.removed(binned.things)
+    """Take pictures off the lists and say what was moved. Those that are gone leave the lists, too."""
+    gone = tuple(path for path, why in binned.left if why == "gone")
+    if off := (*binned.things, *gone):
+        controller.session.history.remove(frozenset(off))
+        controller.session.gallery.removed(off)
+    if gone:
+        controller.take(Noted(kind="pictures-gone", facts=tuple(Path(path).name for path in gone)))
+    binned = binned._replace(left=tuple(one for one in binned.left if one[1] != "gone"))
     say_binned(controller, binned, "deleted", lambda count: tr("{0} pictures", count))
 
 
@@ -120,7 +124,7 @@ def move_to_bin(controller: Controller, path: str) -> bool:
     """Move a picture to the system's bin and say so. False if it could not."""
     binned = moved_to_bin([(path,)])
     pictures_binned(controller, binned)
-    return bool(binned.things)
+    return bool(binned.things) or any(why == "gone" for _, why in binned.left)
 
 
 class Restored(NamedTuple):
