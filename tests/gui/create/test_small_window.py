@@ -12,6 +12,7 @@ from halftone.contract.messages import Generate, JobStarted, PhaseChanged, StepD
 from halftone.contract.request import PictureRequest
 from halftone.gui import theme
 from halftone.gui.create.create_page import QUEUE_WIDTH
+from halftone.gui.create.form.form_footer import WhyNot
 from halftone.gui.create.form.model_picker import ModelCard, shortened
 from halftone.gui.create.form.prompt_edit import PromptEdit
 from halftone.gui.create.picture.progress_panel import TransportPanel
@@ -144,6 +145,18 @@ def test_what_disables_generate_stands_beside_it_and_leads_to_the_field(qtbot: Q
     assert form.footer.why_not.isHidden()
     assert not form.estimate.isHidden()
     stage.close()
+
+
+def test_a_long_path_in_a_reason_is_not_cut(qtbot: QtBot) -> None:
+    theme.set_theme("dark")
+    why = WhyNot()
+    qtbot.addWidget(why)
+    why.resize(240, 18)
+    why.say("/a/very/long/folder/without/any/blank/in/it/which/is/wider/than/the/panel/that/names/it.safetensors is not a LoRA.")
+    assert why.height() >= 3 * QFontMetrics(theme.current().font("small")).height()
+    shot = why.grab().toImage()
+    lowest = {shot.pixel(x, y) for x in range(shot.width()) for y in range(shot.height() - 14, shot.height())}
+    assert len(lowest) > 1, "the last line is painted"
 
 
 def test_what_was_repaired_fits_above_the_peaks(qtbot: QtBot) -> None:

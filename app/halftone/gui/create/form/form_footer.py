@@ -1,7 +1,9 @@
 """The pinned foot of the Create form: how long the pictures take, whether the model fits, and Generate with its other ways."""
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
+import math
+
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent, QTextLayout, QTextOption
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from halftone.gui import theme
@@ -26,7 +28,10 @@ from halftone.gui.kit.stock_widgets import (
 from halftone.health.forecasts.picture_memory import Forecast
 
 _SEVERAL = 4
-_WRAPPED = int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
+
+
+_ANYWHERE = QTextOption()
+_ANYWHERE.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
 
 
 class WhyNot(HoverButton):
@@ -44,10 +49,22 @@ class WhyNot(HoverButton):
         super().resizeEvent(event)
         self._fit()
 
+    def _laid_out(self) -> QTextLayout:
+        """The words in lines; a path breaks anywhere."""
+        layout = QTextLayout(self.text(), theme.current().font("small"))
+        layout.setTextOption(_ANYWHERE)
+        layout.beginLayout()
+        height = 0.0
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(self.width())
+            line.setPosition(QPointF(0, height))
+            height += line.height()
+        layout.endLayout()
+        return layout
+
     def _fit(self) -> None:
         """Take the height of all lines."""
-        shown = QFontMetrics(theme.current().font("small")).boundingRect(QRect(0, 0, self.width(), 10_000), _WRAPPED, self.text())
-        self.setFixedHeight(max(theme.grown(18), shown.height()))
+        self.setFixedHeight(max(theme.grown(18), math.ceil(self._laid_out().boundingRect().height())))
 
     def say(self, words: str) -> None:
         """ "" for nothing to say."""
@@ -60,12 +77,13 @@ class WhyNot(HoverButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
-        font = colours.font("small")
-        font.setUnderline(self.hovered or self.hasFocus())
+        layout = self._laid_out()
+        underlined = QTextLayout.FormatRange()
+        underlined.length = len(self.text())
+        underlined.format.setFontUnderline(self.hovered or self.hasFocus())
         painter = QPainter(self)
         painter.setPen(colours.color("warn"))
-        painter.setFont(font)
-        painter.drawText(self.rect(), _WRAPPED, self.text())
+        layout.draw(painter, QPointF(0, (self.height() - layout.boundingRect().height()) / 2), [underlined])
         painter.end()
 
 
