@@ -1,5 +1,6 @@
 """Create in the smallest window: what is cut off, what stays readable."""
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
@@ -16,7 +17,9 @@ from halftone.gui.create.form.form_footer import WhyNot
 from halftone.gui.create.form.model_picker import ModelCard, shortened
 from halftone.gui.create.form.prompt_edit import PromptEdit
 from halftone.gui.create.picture.progress_panel import TransportPanel
+from halftone.gui.i18n import set_language
 from halftone.gui.kit.stock_widgets import ElidedLabel
+from halftone.gui.shell.topbar import TopBar
 from halftone.session.state import Job
 
 NEVER = (
@@ -194,3 +197,22 @@ def test_enlarged_words_are_not_cut(qtbot: QtBot, text_size: int, width: int) ->
         stage.close()
     finally:
         theme.set_text_size(100)
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+@pytest.mark.parametrize("width", [1024, 1100, 1440])
+def test_the_device_chip_is_never_cut(qtbot: QtBot, language: str, width: int) -> None:
+    set_language(language)
+    try:
+        bar = TopBar()
+        qtbot.addWidget(bar)
+        bar.setFixedWidth(width)
+        bar.show()
+        bar.set_narrow(width < 1200)
+        bar.chip.show_device(msgspec.structs.replace(samples.CPU, name="AMD Ryzen Threadripper PRO 7995WX"), None, "float32")
+        QApplication.processEvents()
+        assert bar.chip.width() >= bar.chip.sizeHint().width()
+        assert bar.settings.geometry().right() <= bar.width()
+        assert all(tab.width() >= tab.minimumSizeHint().width() for tab in bar.tabs.values())
+    finally:
+        set_language("en")

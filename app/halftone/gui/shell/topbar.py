@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidget
 
@@ -266,18 +266,19 @@ class DeviceChip(HoverButton):
         return font
 
     def sizeHint(self) -> QSize:
+        return QSize(self.width_of(brief=self._brief), theme.grown(28))
+
+    def width_of(self, *, brief: bool) -> int:
+        """Pixels that it takes with or without the words of the states."""
         plain = QFontMetrics(self.font())
         width = 10 + 16 + 6 + QFontMetrics(self._strong()).horizontalAdvance(self._title()) + 10
         if self._parts:
             width += 11
         for part in self._parts:
-            width += 14 + 5 + plain.horizontalAdvance(self._state(part)) + 10
-        if self._uses and not self._brief:
+            width += 14 + 5 + plain.horizontalAdvance(part.dtype if brief else part.text) + 10
+        if self._uses and not brief:
             width += plain.horizontalAdvance(self._uses) + 10
-        return QSize(width, theme.grown(28))
-
-    def _state(self, part: ChipPart) -> str:
-        return part.dtype if self._brief else part.text
+        return width
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = theme.current()
@@ -298,7 +299,7 @@ class DeviceChip(HoverButton):
             x += 11
         for part in self._parts:
             icons.paint(painter, part.icon, QRectF(x, middle - 7, 14, 14), colours.color(part.tone))
-            x = self._text(painter, x + 19, self._state(part), part.tone) + 10
+            x = self._text(painter, x + 19, part.dtype if self._brief else part.text, part.tone) + 10
         if not self._brief:
             self._text(painter, x, self._uses, "text-muted")
         painter.end()
@@ -354,10 +355,22 @@ class TopBar(Bar):
         self._gap.setFixedWidth(10 if narrow else 16)
         self.chip.set_narrow(narrow)
 
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_chip()
+        return done
+
+    def _fit_chip(self) -> None:
+        """Leave the words out of the chip where they do not fit beside the tabs."""
+        rest = self.items.sizeHint().width() - self.chip.sizeHint().width()
+        whole = rest + self.chip.width_of(brief=False) <= self.width()
+        self.chip.set_brief(self.width() < theme.grown(_WHOLE) or not whole)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         brief = self.width() < theme.grown(_WHOLE)
-        self.chip.set_brief(brief)
+        self._fit_chip()
         self.ring.set_brief(brief)
         for tab in self.tabs.values():
             tab.set_iconless(brief)
