@@ -1,5 +1,7 @@
 """Create in the smallest window: what is cut off, what stays readable."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -199,9 +201,25 @@ def test_enlarged_words_are_not_cut(qtbot: QtBot, text_size: int, width: int) ->
         theme.set_text_size(100)
 
 
+def test_the_form_never_scrolls_sideways(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    stage.window.resize(1024, 640)
+    form.edit(hires_on=True)
+    for part in (form.hires_part, form.variation_part, form.start_part, form.options_part, form.upscale_part):
+        opened(part)
+        QApplication.processEvents()
+        assert form.area.horizontalScrollBar().maximum() == 0, part
+    method = form.sampler.method
+    assert method.currentText() == "Model default"
+    needed = QFontMetrics(method.font()).horizontalAdvance("Model default")
+    assert method.width() >= needed + 40, "with its arrow"
+    stage.close()
+
+
 @pytest.mark.parametrize("language", ["en", "zh_CN"])
 @pytest.mark.parametrize("width", [1024, 1100, 1440])
-def test_the_device_chip_is_never_cut(qtbot: QtBot, language: str, width: int) -> None:
+def test_the_device_chip_is_never_cut(qtbot: QtBot, language: Literal["en", "zh_CN"], width: int) -> None:
     set_language(language)
     try:
         bar = TopBar()

@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QCheckBox, QWidget
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SCALE_RANGE
 from halftone.contract.request import LANCZOS, LATENT, Hires, model_stem
+from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding, number_box
 from halftone.gui.create.form.file_choosers import ask_weights
 from halftone.gui.create.form.form_fields import combo
@@ -61,6 +62,7 @@ class HiresPart(FoldedPart):
         words.setBuddy(self.strength)
         self.becomes = label("", "caption", "muted")
         self._inside = QWidget()
+        self.upscaler.setMinimumWidth(theme.grown(80))  # its longest name must not widen the form
         upscaler = row(label(tr("Upscaler"), "small", "secondary"), self.upscaler, spacing=8)
         upscaler.setStretch(1, 1)
         upscaler.addWidget(
