@@ -271,11 +271,11 @@ class DeviceChip(HoverButton):
     def width_of(self, *, brief: bool) -> int:
         """Pixels that it takes with or without the words of the states."""
         plain = QFontMetrics(self.font())
-        width = 10 + 16 + 6 + QFontMetrics(self._strong()).horizontalAdvance(self._title()) + 10
+        width = 10 + theme.grown(16) + 6 + QFontMetrics(self._strong()).horizontalAdvance(self._title()) + 10
         if self._parts:
             width += 11
         for part in self._parts:
-            width += 14 + 5 + plain.horizontalAdvance(part.dtype if brief else part.text) + 10
+            width += theme.grown(14) + 5 + plain.horizontalAdvance(part.dtype if brief else part.text) + 10
         if self._uses and not brief:
             width += plain.horizontalAdvance(self._uses) + 10
         return width
@@ -291,15 +291,17 @@ class DeviceChip(HoverButton):
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 5, 5)
         middle = self.height() / 2
         kind = "cpu" if self._device is not None and self._device.backend == "cpu" else "gpu"
-        icons.paint(painter, kind, QRectF(10, middle - 8, 16, 16), colours.color("text"))
-        x = self._text(painter, 32, self._title(), "text", strong=True) + 10
+        side = theme.grown(16)
+        icons.paint(painter, kind, QRectF(10, middle - side / 2, side, side), colours.color("text"))
+        x = self._text(painter, 16 + side, self._title(), "text", strong=True) + 10
         if self._parts:
             painter.setPen(QPen(colours.color("border-control"), 1))
             painter.drawLine(QPointF(x + 0.5, middle - 8), QPointF(x + 0.5, middle + 8))
             x += 11
+        side = theme.grown(14)
         for part in self._parts:
-            icons.paint(painter, part.icon, QRectF(x, middle - 7, 14, 14), colours.color(part.tone))
-            x = self._text(painter, x + 19, part.dtype if self._brief else part.text, part.tone) + 10
+            icons.paint(painter, part.icon, QRectF(x, middle - side / 2, side, side), colours.color(part.tone))
+            x = self._text(painter, x + side + 5, part.dtype if self._brief else part.text, part.tone) + 10
         if not self._brief:
             self._text(painter, x, self._uses, "text-muted")
         painter.end()
