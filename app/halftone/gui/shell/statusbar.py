@@ -23,7 +23,7 @@ class StatusPart(QToolButton):
         self._shown = ("", "", "")
         self.setProperty("kind", "status")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setIconSize(QSize(14, 14))
+        self.setIconSize(QSize(theme.grown(14), theme.grown(14)))
         self.setFont(theme.current().font("caption", numbers=True))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setToolTip(tip)
