@@ -251,7 +251,7 @@ def test_fields_are_locked_while_it_runs_and_tell_what_was_found(desk: Desk) -> 
     assert form.row("rank").locked == "16"
     assert form.row("pictures").locked == "4, all captioned"
     assert form.row("precision").locked == "FP16, LoRA in FP32"
-    assert form.row("loss_scale").locked == "Automatic, 32\u202f768"
+    assert form.row("loss_scale").locked == "Auto, 32\u202f768"
     desk.end()
     assert not form.row("rank").locked
 

@@ -38,7 +38,10 @@ _MOST_HITS = 12
 
 def entries() -> tuple[Entry, ...]:
     """Everything that the search knows: the declared settings and the shortcuts."""
-    return (*declared_entries(), *(Entry("Shortcuts", name, words, (", ".join(keys),)) for name, words, keys in all_shortcuts()))
+    return (
+        *declared_entries(),
+        *(Entry("Shortcuts", name, words, (", ".join(keys), "hotkey key binding")) for name, words, keys in all_shortcuts()),
+    )
 
 
 class SettingsPage(Page):

@@ -85,7 +85,7 @@ class CheckView(QWidget):
         if not odd:
             words = sentences(words, tr("All readable and captioned."))
         else:
-            words = sentences(words, tr("Review these. Untick a picture to leave it out."))
+            words = sentences(words, tr("These may not help. Untick a picture to leave it out."))
         icon, token = ("circle-check", "ok") if not odd else ("triangle-alert", "warn")
         self._tell(icon, token, title, words)
 

@@ -134,7 +134,7 @@ class TrainForm(QWidget):
                 "loss_scale",
                 tr("Loss scale"),
                 tr("Keeps small gradients from vanishing. FP16 only."),
-                (("auto", tr("Automatic")), ("off", tr("Off"))),
+                (("auto", tr("Auto")), ("off", tr("Off"))),
             ),
             ChoiceRow(
                 "guard",

@@ -138,6 +138,6 @@ def _locked_words(training: Training, found: str) -> dict[str, str]:
     if record.begins is not None:
         words["precision"] = listed(TYPE_NAMES[record.begins.dtype], tr("LoRA in FP32"))
     if record.scale is not None:
-        words["loss_scale"] = listed(tr("Automatic"), figures.group(round(record.scale)))
+        words["loss_scale"] = listed(tr("Auto"), figures.group(round(record.scale)))
     words["name"] = short(record.config.name)
     return {key: value for key, value in words.items() if value}
