@@ -314,8 +314,9 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SheetFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The pictures of a grid on one sheet. axes: (name, values), as they are written on it; pictures: places in the grid;
-    recovered, failed, unwatched: how many of them were recovered, are black or missing, and were made without the NaN check.
+    """The pictures of a grid on one sheet. axes: (the request's field, values as they are written on it); pictures: places in
+    the grid; recovered, failed, unwatched: how many of them were recovered, are black or missing, and were made without the NaN
+    check.
     """
 
     axes: tuple[tuple[str, str], ...]

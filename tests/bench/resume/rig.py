@@ -255,9 +255,10 @@ def _scheduler_kinds(pipe: Any) -> list[Any]:
     """Classes whose step is counted: those of the pipeline and all that a sampler may put there."""
     import diffusers
 
+    from halftone.engine.sampling.solver_scheduler import SolverScheduler
     from halftone.library.samplers import FLOW_METHODS, METHODS
 
-    named = [getattr(diffusers, method.scheduler) for method in (*METHODS.values(), *FLOW_METHODS.values())]
+    named = [SolverScheduler, *(getattr(diffusers, method.scheduler) for method in (*METHODS.values(), *FLOW_METHODS.values()))]
     return list(dict.fromkeys([*named, *(type(scheduler) for scheduler in schedulers(pipe))]))
 
 

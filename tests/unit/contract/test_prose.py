@@ -17,7 +17,7 @@ STRINGS: Final = {
     "names of what the user or a maker named": "name names family base wildcards styles items loras word driver",
     "names inside a model": "component components module pipeline sampler samplers own_sampler lacks further without_add_ons "
     "dtypes cures upcast rescale deviation stored",
-    "names of settings, and their values": "setting value settings options training",
+    "names of settings, and their values": "setting value settings options training axes",
     "what the user wrote": "prompt negative written written_negative caption test_prompt left_out",
     "figures and times as the system gives them": "version capability torch_version measured_at checked_at details was now",
     "codes": "kind action cure why then mode operation outcome backend format stored_dtype prediction made_up problem note "

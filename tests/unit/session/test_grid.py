@@ -242,7 +242,7 @@ def test_a_sheet_says_which_pictures_lack_and_names_the_others(tmp_path: Path) -
     assert (fields["X Type"], fields["X Values"], fields["Y Values"]) == ("Guidance", "5, 7", "10, 20")
     assert '"error":"' in (found.receipt or "")
     assert '"state":"recovered"' in (found.receipt or "")
-    axes = (("Guidance", "5, 7"), ("Steps", "10, 20"))
+    axes = (("guidance", "5, 7"), ("steps", "10, 20"))
     assert facts.sheet == SheetFacts(axes=axes, pictures=4, recovered=1, failed=1)
     assert (facts.state, facts.seconds) == ("recovered", sum(cell.facts.seconds for cell in made.cells if cell.facts is not None))
 

@@ -287,7 +287,7 @@ def _sheet_facts(grid: Grid, first: PictureFacts, path: str, size: tuple[int, in
     good = [one for one in made if one.path and not one.black and one.state in ("clean", "recovered", "unwatched")]
     states = [one.state for one in good]
     sheet = SheetFacts(
-        axes=tuple((axis.label, ", ".join(axis.shown)) for axis in grid.axes),
+        axes=tuple((axis.name, ", ".join(axis.shown)) for axis in grid.axes),
         pictures=len(grid.places),
         recovered=states.count("recovered"),
         failed=len(grid.places) - len(good),

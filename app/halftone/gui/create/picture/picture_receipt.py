@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QWidget
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, option_numbers
 from halftone.contract.request import PictureRequest
+from halftone.contract.wording import Words
 from halftone.gui import text, theme
 from halftone.gui.create.picture import picture_details, picture_text
 from halftone.gui.create.picture.picture_details import pass_rows
@@ -32,6 +33,7 @@ from halftone.gui.kit.stock_widgets import (
 from halftone.health.pictures.frame_lists import frame_list, video_seconds
 from halftone.library.add_ons.vaes import vae_name
 from halftone.library.prompts.drawn_prompts import as_made
+from halftone.session.pictures.grid import variables
 
 
 def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
@@ -40,10 +42,16 @@ def receipt_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[s
     if picture.sheet is None:
         rows += [*_found_rows(picture), *_made_rows(picture)]
     else:
-        varied = {name for name, _ in picture.sheet.axes}
+        labels = {one.name: one.label for one in variables(request)}
+        axes = [(_spoken(labels.get(name, name)), values) for name, values in picture.sheet.axes]
+        varied = {name for name, _ in axes}
         whole = [(tr("Pictures"), str(picture.sheet.pictures)), (tr("File"), picture.path)]
-        rows = [*(row for row in rows if row[0] not in varied), *picture.sheet.axes, *whole]
+        rows = [*(row for row in rows if row[0] not in varied), *axes, *whole]
     return [(name, value) for name, value in rows if value]
+
+
+def _spoken(label: Words | str) -> str:
+    return label.text(catalogue()) if isinstance(label, Words) else label
 
 
 def _asked_rows(picture: PictureFacts, request: PictureRequest) -> list[tuple[str, str]]:
