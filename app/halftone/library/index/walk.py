@@ -20,7 +20,7 @@ _KIND: Final = 0o170000
 _PART: Final = "diffusion_pytorch_model"
 _BY_NUMBER: Final = os.scandir in os.supports_fd
 """Whether a folder can be listed by the number that it is open under."""
-_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "blobs", "refs"})
+SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "blobs", "refs"})
 """Folders of programs, and of a hub cache those that hold the same files under other names."""
 
 
@@ -106,7 +106,7 @@ class Walk:
                 name = entry.name
                 try:
                     if entry.is_dir():
-                        if name[0] != "." and name.lower() not in _SKIPPED:
+                        if name[0] != "." and name.lower() not in SKIPPED:
                             (links if _is_link(entry) else folders).append(start + name)
                         continue
                     dot = name.rfind(".")
