@@ -125,7 +125,7 @@ def _addition(view: View) -> Recognised | None:
     for addition in ADDITIONS:
         if view.all(addition.marks) and not view.any(addition.without):
             kind: Kind = msgspec.convert(addition.kind, Kind)
-            scale = _scale(view) if kind == "upscaler" else None
+            scale = _scale(view) if addition.name == "ESRGAN" else None
             return Recognised(kind=kind, family=addition.base, base=addition.name, scale=scale)
     return None
 
