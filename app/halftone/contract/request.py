@@ -63,8 +63,16 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 def model_stem(path: str) -> str:
-    """The last part of a path of any system, without .safetensors."""
-    return file_name(path).removesuffix(".safetensors") or path
+    """The last part of a path of any system, without .safetensors; the repository where it is a revision in a hub cache."""
+    return repository(path) or file_name(path).removesuffix(".safetensors") or path
+
+
+def repository(path: str) -> str | None:
+    """ORG/NAME of a folder that is one revision in a Hugging Face cache, as its own name is only a commit; None elsewhere."""
+    parts = PurePath(path.replace("\\", "/")).parts[-3:]
+    if len(parts) < 3 or parts[1] != "snapshots" or not parts[0].startswith("models--"):
+        return None
+    return parts[0].removeprefix("models--").replace("--", "/")
 
 
 def file_name(path: str) -> str:

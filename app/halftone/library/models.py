@@ -1,5 +1,6 @@
 """Recognises models on disk from names, configurations and headers alone: no weight is read, nothing is run."""
 
+import errno
 import hashlib
 import logging
 import os
@@ -26,6 +27,7 @@ from halftone.library.files.folder import INDEX, Part, component_names, files_in
 from halftone.library.files.gguf_header import read_any
 from halftone.library.files.header import Header
 from halftone.library.files.small_files import check_here
+from halftone.library.index.walk import SKIPPED
 from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
@@ -45,9 +47,6 @@ _NOTE_FIELDS: Final = {
 }
 PICKLES: Final = {".ckpt", ".pt", ".pth", ".bin", ".pkl", ".pt2"}
 ENDINGS: Final = (".safetensors", ".sft", ".gguf")
-_DEPTH: Final = 4
-"""Folders deep that list_models searches: enough for a hub cache, too little for a whole disk."""
-
 log = logging.getLogger(__name__)
 
 
@@ -154,11 +153,11 @@ def _real_path(facts: ModelFacts, real: Callable[[str], str]) -> str:
 
 
 def model_files(folders: Iterable[str]) -> list[str]:
-    """Paths of every diffusers folder and every file below the folders that may hold a model or a part of one; a path that is no
-    folder counts itself. Unreadable folders are left out and logged.
+    """Paths of every diffusers folder and every file below the folders, at any depth, that may hold a model or a part of one; a
+    path that is no folder counts itself. Unreadable folders are left out and logged.
     """
     closed: list[str] = []
-    found = [path for folder in folders for path in _candidates(_home(folder), _DEPTH, closed)]
+    found = [path for folder in folders for path in _candidates(_home(folder), closed)]
     for folder in closed:
         log.info("left out of the models: the folder %s cannot be read", folder)
     return found
@@ -168,7 +167,7 @@ def closed_folders(folders: Iterable[str]) -> tuple[str, ...]:
     """The folders among these and below them that cannot be read, and so are left out."""
     closed: list[str] = []
     for folder in folders:
-        _candidates(_home(folder), _DEPTH, closed)
+        _candidates(_home(folder), closed)
     return tuple(closed)
 
 
@@ -180,27 +179,50 @@ def _home(folder: str) -> Path:
         return Path(folder)
 
 
-def _candidates(folder: Path, depth: int, closed: list[str]) -> list[str]:
-    """closed: receives the folders that cannot be read."""
-    if os.path.isfile(folder / INDEX) or (os.path.isfile(folder) and folder.name.lower().endswith(ENDINGS)):
-        return [str(folder)]
-    try:
-        names = sorted(os.listdir(folder))
-    except PermissionError:
-        closed.append(str(folder))
-        return []
-    except (OSError, ValueError):
-        return []
+def _candidates(folder: Path, closed: list[str]) -> list[str]:
+    """closed: receives the folders that cannot be read. Each folder is looked into once: links in a circle end."""
     found: list[str] = []
-    for name in names:
-        path = folder / name
-        if name.startswith("."):
-            continue
-        if is_folder(path) and depth:
-            found += _candidates(path, depth - 1, closed)
-        elif name.lower().endswith(ENDINGS):
-            found.append(str(path))
+    seen: set[tuple[int, int]] = set()
+    waiting = [str(folder)]
+    while waiting:
+        path = waiting.pop()
+        if not is_folder(path):
+            if _is_too_long(path):
+                closed.append(path)
+            elif path.lower().endswith(ENDINGS) and os.path.lexists(path):
+                found.append(path)
+        elif os.path.isfile(os.path.join(path, INDEX)):
+            found.append(path)
+        else:
+            waiting += reversed(_inside(path, seen, closed))
     return found
+
+
+def _is_too_long(path: str) -> bool:
+    """Whether the system refuses a path for its length alone."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    except ValueError:
+        return False
+    return False
+
+
+def _inside(folder: str, seen: set[tuple[int, int]], closed: list[str]) -> list[str]:
+    """What lies right in a folder and is worth a look; nothing where it was seen before, by whatever name."""
+    try:
+        facts = os.stat(folder)
+        if (facts.st_dev, facts.st_ino) in seen:
+            return []
+        seen.add((facts.st_dev, facts.st_ino))
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:  # no right to it, a failing disk, or a path that is too long for the system
+        closed.append(folder)
+        return []
+    return [os.path.join(folder, name) for name in names if name[0] != "." and name.lower() not in SKIPPED]
 
 
 def _folder(model: str, path: Path) -> ModelFacts:

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from tests.helpers.model_files import ramp, safetensors, write_folder, write_jso
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.files.copies import REPAIRED
-from halftone.library.models import describe, list_models, runnable, weight_files
+from halftone.library.models import closed_folders, describe, list_models, runnable, weight_files
 
 
 def refusal(model: Path | str) -> HalftoneError:
@@ -235,6 +236,31 @@ def test_listing_finds_models_and_leaves_out_what_is_damaged(tmp_path: Path, cap
     (tmp_path / ".hidden.safetensors").write_bytes(safetensors({"a": ramp(2)}))
     assert [facts.name for facts in list_models([str(tmp_path), str(tmp_path)]) if facts.id != "pocket"] == ["abc", "one"]
     assert any("broken.safetensors" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("deep", [5, 60])
+def test_listing_goes_to_any_depth_and_links_in_a_circle_end(tmp_path: Path, deep: int) -> None:
+    folder = tmp_path.joinpath(*(str(number) for number in range(deep)))
+    write_folder(folder / "whole")
+    (folder / "one.safetensors").write_bytes(safetensors({"lora_unet_x.lora_down.weight": ramp(2)}))
+    (folder / "round").symlink_to(tmp_path, target_is_directory=True)
+    (folder / "site-packages").mkdir()
+    (folder / "site-packages" / "part.safetensors").write_bytes(safetensors({"lora_unet_y.lora_down.weight": ramp(2)}))
+    assert [facts.name for facts in list_models([str(tmp_path)]) if facts.id != "pocket"] == ["one", "whole"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another limit")
+def test_a_folder_too_deep_for_the_system_is_named(tmp_path: Path) -> None:
+    upper, lower = (tmp_path.joinpath(name, *["x" * 250] * 9) for name in ("upper", "lower"))
+    upper.mkdir(parents=True)
+    lower.mkdir(parents=True)
+    (tmp_path / "lower").rename(upper / "lower")
+    try:
+        (closed,) = closed_folders([str(tmp_path)])
+    finally:
+        (upper / "lower").rename(tmp_path / "lower")
+    assert closed.startswith(str(upper / "lower"))
+    assert len(closed) > 4000
 
 
 def test_a_guider_and_a_tokenizer_of_bytes_are_parts(tmp_path: Path) -> None:

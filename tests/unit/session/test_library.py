@@ -1,5 +1,6 @@
 """The model library follows the folders of the settings, remembers marks and asks once."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -264,6 +265,20 @@ def test_an_offer_that_is_declined_does_not_come_again(tmp_path: Path) -> None:
     again = Desk(shelf.desk.session.state.settings)
     again.session.library.start()
     assert all("--find" not in words for words in again.commands.started)
+
+
+@pytest.mark.parametrize("added", ["", "models"])
+def test_a_folder_of_comfyui_brings_its_further_folders_as_an_offer(tmp_path: Path, shelf: Shelf, added: str) -> None:
+    root, extra = tmp_path / "ComfyUI", tmp_path / "disk" / "loras"
+    for folder in (root / "comfy", root / "models" / "checkpoints", extra):
+        folder.mkdir(parents=True)
+    (root / "extra_model_paths.yaml").write_text(f"a:\n  base_path: {json.dumps(str(extra.parent))}\n  loras: loras\n")
+    shelf.library.add_folder(str(root / added))
+    shelf.desk.settle()
+    assert shelf.state.offers == (Install("ComfyUI", str(root), (str(extra),)),)
+    shelf.library.accept(shelf.state.offers[0].folders)
+    shelf.desk.settle()
+    assert (shelf.state.offers, shelf.desk.session.state.settings.model_folders[-1]) == ((), str(extra))
 
 
 def test_a_removed_folder_is_forgotten(shelf: Shelf) -> None:

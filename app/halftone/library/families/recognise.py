@@ -13,6 +13,7 @@ import msgspec
 from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline
 from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import Header
+from halftone.library.files.hub import revision_name
 from halftone.library.kinds.additions import ADDITIONS
 from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, titled_base
 from halftone.library.kinds.loras import LoraFacts, lora_facts
@@ -124,7 +125,7 @@ def _addition(view: View) -> Recognised | None:
     for addition in ADDITIONS:
         if view.all(addition.marks) and not view.any(addition.without):
             kind: Kind = msgspec.convert(addition.kind, Kind)
-            scale = _scale(view) if kind == "upscaler" else None
+            scale = _scale(view) if addition.name == "ESRGAN" else None
             return Recognised(kind=kind, family=addition.base, base=addition.name, scale=scale)
     return None
 
@@ -302,6 +303,4 @@ def _scheduled(scheduler: Mapping[str, object]) -> Prediction:
 
 def folder_name(root: Path) -> str:
     """The folder's name; in a hub cache the repository's, as the folder's own is only a number."""
-    if root.parent.name == "snapshots" and root.parent.parent.name.startswith("models--"):
-        return root.parent.parent.name.removeprefix("models--").replace("--", " ")
-    return root.name
+    return revision_name(str(root)) or root.name

@@ -3,6 +3,7 @@
 Each is recognised by files that it always has. Their settings are read where they move the folders elsewhere. Nothing is changed.
 """
 
+import logging
 import os
 import re
 import sqlite3
@@ -15,6 +16,8 @@ import msgspec
 
 from halftone.library.index.facts import Install
 from halftone.settings.regular_files import read_regular
+
+_log = logging.getLogger(__name__)
 
 _MOST: Final = 2**20
 """Bytes of a settings file."""
@@ -38,6 +41,10 @@ _MANY: Final = 400
 """Folders in one place that are looked at: a folder of pictures may hold thousands."""
 
 
+_MOST_YAML: Final = 2**16
+"""Bytes of a YAML file: it is read slowly, and such settings have some hundred lines at most."""
+_NO_MODELS: Final = frozenset({"base_path", "is_default", "custom_nodes", "configs"})
+"""Keys of ComfyUI's settings that name no folder of models."""
 _FLAG: Final = re.compile(r"--([a-z-]+)-dirs?[ =]+(\"[^\"]+\"|'[^']+'|[^\s\"']+)")
 
 
@@ -76,6 +83,13 @@ def program_at(folder: Path) -> Install | None:
     return None
 
 
+def programs_around(folder: str) -> tuple[Install, ...]:
+    """The program whose folder this is, or whose folder of models it is."""
+    here = Path(os.path.abspath(os.path.expanduser(folder)))
+    found = (program_at(place) for place in (here, here.parent))
+    return tuple(install for install in found if install is not None and install.folders)
+
+
 def _below(folder: Path, depth: int) -> Iterator[Install]:
     """The program in this folder, else those in the folders in it."""
     install = program_at(folder)
@@ -108,20 +122,42 @@ def _flags(script: str, root: Path) -> Iterator[Path]:
 
 
 def _comfy(root: Path) -> Iterator[Path]:
+    """The folders of settings with `is_default` come before ComfyUI's own, as in ComfyUI."""
+    extra = [extra_model_paths(root / name) for name in ("extra_model_paths.yaml", "extra_models_config.yaml")]
+    for defaults, _ in extra:
+        yield from defaults
     yield root / "models"
-    for name in ("extra_model_paths.yaml", "extra_models_config.yaml"):
-        yield from extra_model_paths(root / name)
+    for _, others in extra:
+        yield from others
 
 
-def extra_model_paths(file: Path) -> Iterator[Path]:
-    """The folders in ComfyUI's settings of further paths: sections with `base_path` and, for each kind, lines of paths."""
+def extra_model_paths(file: Path) -> tuple[list[Path], list[Path]]:
+    """The (default, other) folders in ComfyUI's settings of further paths: sections with `base_path` and, for each kind of model,
+    lines of paths. A path without a base is relative to the file.
+    """
+    defaults: list[Path] = []
+    others: list[Path] = []
     for section in _mapping(_yaml(file)).values():
         paths = _mapping(section)
-        base = file.parent / Path(str(paths.get("base_path") or "")).expanduser()
+        base = paths.get("base_path")
+        start = _place(file.parent, base) if isinstance(base, str) else file.parent
+        found = defaults if paths.get("is_default") is True else others
         for kind, value in paths.items():
-            if kind in ("base_path", "is_default", "custom_nodes") or not isinstance(value, str):
-                continue
-            yield from (base / line.strip() for line in value.splitlines() if line.strip())
+            if kind not in _NO_MODELS and isinstance(value, str):
+                found += (_place(start, line) for line in _lines(value))
+    return defaults, others
+
+
+def _lines(value: str) -> Iterator[str]:
+    """The paths in a block of text. ComfyUI's own example has comments in one: they are no part of the path."""
+    for line in value.splitlines():
+        if path := line.partition(" #")[0].strip():
+            yield path
+
+
+def _place(start: Path, path: str) -> Path:
+    """A path with ~ and environment variables, relative to another."""
+    return Path(os.path.normpath(start / os.path.expandvars(os.path.expanduser(path))))
 
 
 def _matrix(root: Path) -> Iterator[Path]:
@@ -189,11 +225,18 @@ def _text(path: Path) -> str:
 
 
 def _yaml(path: Path) -> object:
-    import yaml  # the window knows the type of an install, and reads none
+    """Plain YAML; None where there is none. References are refused: a few lines of them unfold to gigabytes."""
+    import yaml  # the window reads one only for a folder that the user adds
 
+    text = _text(path)
     try:
-        return yaml.safe_load(_text(path))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        if len(text) > _MOST_YAML:
+            raise ValueError("it is too large")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ValueError("it has references")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        _log.info("%s was not read: %s", path, error)
         return None
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from halftone.library.files.folder import INDEX
+from halftone.library.files.hub import revisions
 
 ENDINGS: Final = (".safetensors", ".sft", ".gguf", ".ckpt", ".pt", ".pth", ".bin")
 PICKLES: Final = (".ckpt", ".pt", ".pth", ".bin")
@@ -20,10 +21,10 @@ _KIND: Final = 0o170000
 _PART: Final = "diffusion_pytorch_model"
 _BY_NUMBER: Final = os.scandir in os.supports_fd
 """Whether a folder can be listed by the number that it is open under."""
-_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "blobs", "refs"})
+SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "blobs", "refs"})
 """Folders of programs, and of a hub cache those that hold the same files under other names."""
-
-
+_SNAPSHOTS: Final = f"{os.sep}snapshots{os.sep}"
+"""In the path of a hub cache's folders: their files are links to blobs, which revisions share."""
 _RUN: Final = "run.json"
 _STATE: Final = "state.safetensors"
 _CACHE: Final = "cache"
@@ -56,6 +57,7 @@ class Walk:
         self.closed: list[str] = []
         self.folders: list[str] = []
         self._walked = {os.path.realpath(root) for root in roots}
+        self._blobs: set[str] = set()
 
     def files(self, root: str) -> Iterator[Found]:
         """All below one of the roots, or the one file that it is."""
@@ -77,6 +79,15 @@ class Walk:
             return False
         self._walked.add(real)
         return True
+
+    def _is_new_blob(self, path: str) -> bool:
+        """Whether a file of a hub cache is none that another revision has shown: both are links to one blob."""
+        real = os.path.realpath(path)
+        if real == path:
+            return True
+        known = real in self._blobs
+        self._blobs.add(real)
+        return not known
 
     def _folder(self, folder: str) -> tuple[list[Found], list[str], list[str]]:
         """(files right in a folder, folders to walk, links to folders)."""
@@ -106,7 +117,7 @@ class Walk:
                 name = entry.name
                 try:
                     if entry.is_dir():
-                        if name[0] != "." and name.lower() not in _SKIPPED:
+                        if name[0] != "." and name.lower() not in SKIPPED:
                             (links if _is_link(entry) else folders).append(start + name)
                         continue
                     dot = name.rfind(".")
@@ -140,6 +151,8 @@ class Walk:
             found = _whole(folder, [start + name for name in names], folders if is_whole else [])
             self.folders += folders if is_whole else ()
             return ([found], [], []) if is_whole else ([found], folders, links)
+        if _SNAPSHOTS in start:
+            models = [one for one in models if self._is_new_blob(start + one[1])]
         return _models(start, models, beside), folders, links
 
 
@@ -197,7 +210,7 @@ def _whole(folder: str, files: list[str], folders: list[str]) -> Found:
     below = [path for inner in folders for path in _listed(inner)]
     stats = [(path, facts) for path in (*files, *below) if (facts := _stat(path)) is not None]
     size = sum(facts.st_size for path, facts in stats if path.lower().endswith(ENDINGS))
-    stamps = sorted(f"{path}\0{facts.st_mtime_ns}\0{facts.st_size}" for path, facts in stats)
+    stamps = revisions(folder) + sorted(f"{path}\0{facts.st_mtime_ns}\0{facts.st_size}" for path, facts in stats)
     return Found(folder, size, int.from_bytes(hashlib.sha256(os.fsencode("\n".join(stamps))).digest()[:8]) & _STAMP)
 
 

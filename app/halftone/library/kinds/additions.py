@@ -42,6 +42,71 @@ def _original(width: int, family: str) -> tuple[Addition, ...]:
     return tuple(_add(CONTROLNET, family, f"{start}input_hint_block.0.weight", start + name) for start in ("", "control_model."))
 
 
+_UPSCALERS: Final = (
+    ("MMRealSR", "conv_first.weight body.0.rdb1.conv1.weight de_net.conv_first.0.weight"),
+    ("ESRGAN", "model.0.weight model.1.sub.0.RDB1.{conv1.0,conv1x1}.weight"),
+    ("ESRGAN", "conv_first.weight body.0.rdb1.conv1.weight"),
+    ("ESRGAN", "conv_first.weight RRDB_trunk.0.RDB1.conv1.weight"),
+    ("ATD", "conv_first.weight layers.0.residual_group.td"),
+    ("CRAFT", "conv_first.weight layers.0.residual_group.hf_blocks.0.attn.temperature"),
+    ("HAT", "conv_first.weight layers.0.residual_group.overlap_attn.*"),
+    ("Swin2SR", "conv_first.weight layers.0.residual_group.blocks.0.attn.logit_scale"),
+    (
+        "Swin2SR",
+        "conv_first.weight patch_embed.proj.weight layers.0.residual_group.blocks.0.attn.relative_position_index",
+    ),
+    (
+        "SwinIR",
+        "{conv_first,conv_first.1}.weight "
+        "layers.0.residual_group.blocks.0.attn.{relative_position_bias_table,relative_position_index}",
+    ),
+    ("DRCT", "conv_first.weight layers.0.swin1.attn.relative_position_bias_table"),
+    (
+        "GRL",
+        "{model.,model_g.,}conv_first.weight {model.,model_g.,}norm_start.weight "
+        "{model.,model_g.,}layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale",
+    ),
+    ("RGT", "conv_first.weight before_RG.1.weight layers.0.blocks.0.gamma layers.0.blocks.0.mlp.fc1.weight"),
+    ("DAT", "conv_first.weight before_RG.1.weight layers.0.blocks.0.attn.channel_interaction.1.weight"),
+    ("FDAT", "{conv_first,conv_first.1}.weight groups.0.blocks.0.inter.cg.1.weight"),
+    ("OmniSR", "input.weight residual_layer.0.residual_layer.0.layer.0.fn.0.weight"),
+    ("SCUNet", "m_head.0.weight m_tail.0.weight"),
+    ("FBCNN", "m_head.weight m_body_encoder.0.res.0.weight qf_pred.0.res.0.weight"),
+    ("DRUNet", "m_head.weight m_body.0.res.0.weight m_tail.weight"),
+    ("Uformer", "input_proj.proj.0.weight encoderlayer_0.blocks.0.norm1.weight"),
+    ("KBNet", "intro.weight encoders.0.0.attgamma ending.weight"),
+    ("KBNet", "patch_embed.proj.weight latent.0.ffn.qkv.weight refinement.0.attn.dwconv.0.weight"),
+    ("NAFNet", "intro.weight middle_blks.0.beta ending.weight"),
+    ("FFTformer", "patch_embed.proj.weight encoder_level1.0.ffn.fft"),
+    ("DITN", "sft.weight UFONE.0.ITLs.0.attn.temperature"),
+    ("SPAN", "conv_1.sk.weight block_1.c1_r.*"),
+    ("RealCUGAN", "unet1.conv1.conv.0.weight unet2.conv1.conv.0.weight"),
+    ("SAFMN", "to_feat.weight feats.0.safm.mfr.0.weight"),
+    ("SAFMN BCIE", "to_feat.1.weight feats.0.layers.0.safm.mfr.0.weight"),
+    ("DCTLSA", "fea_conv.weight B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight"),
+    ("MixDehazeNet", "patch_embed.proj.weight layer1.blocks.0.conv3_19.weight"),
+    ("IPT", "sub_mean.weight head.0.0.weight body.encoder.layers.0.self_attn.in_proj_weight"),
+    ("RCAN", "{head.0,head.1}.weight body.0.body.0.body.3.conv_du.0.weight"),
+    ("PLKSR", "feats.0.weight feats.1.refine.weight feats.1.{channe_mixer,channel_mixer}.0.weight"),
+    ("RetinexFormer", "body.0.estimator.conv1.weight body.0.denoiser.embedding.weight"),
+    ("HVI-CIDNet", "HVE_block0.1.weight ID_block0.1.weight"),
+    ("SeemoRe", "conv_1.weight body.0.local_block.block.agg_conv.0.weight"),
+    ("MoSR", "gblocks.0.weight gblocks.1.conv.weight"),
+    ("MoESR", "in_to_dim.weight blocks.0.blocks.0.conv.dwconv_hw.weight"),
+    ("AuraSR", "mid_attn.layers.0.0.to_out.weight mid_block2.block1.proj.weights"),
+    ("Swift-SRGAN", "initial.cnn.depthwise.weight final_conv.pointwise.weight"),
+    ("GFPGAN", "toRGB.0.weight stylegan_decoder.style_mlp.1.weight"),
+    ("Real-ESRGAN compact", "body.0.weight[*,3,3,3] body.1.weight[*] body.2.weight[*,*,3,3]"),
+    (
+        "DnCNN",
+        "model.0.weight[*,*,3,3] model.0.bias model.2.weight[*,*,3,3] model.2.bias model.{4,5}.weight[*,*,3,3] model.{6,8}.bias",
+    ),
+)
+"""Name, and marks, of what spandrel can load: it enlarges, or restores at the same size. The first that fits counts. LaMa fills
+holes, and RestoreFormer's names are those of any VAE with a codebook: neither is here.
+"""
+
+
 ADDITIONS: Final[tuple[Addition, ...]] = (
     _add(CONTROLNET, of.SDXL.name, "lora_controlnet", "label_emb.0.0.{weight,up,down}", name="Control-LoRA"),
     _add(CONTROLNET, "", "lora_controlnet", name="Control-LoRA"),
@@ -86,13 +151,5 @@ ADDITIONS: Final[tuple[Addition, ...]] = (
         without=("down_blocks.3.*", "mid_block.*", "conv_in.weight"),
     ),
     _add(MOTION, of.SD1.name, "down_blocks.0.motion_modules.*", name="AnimateDiff", without=("conv_in.weight",)),
-    _add(UPSCALER, "", "model.0.weight", "model.1.sub.0.RDB1.conv1.0.weight", name="ESRGAN"),
-    _add(UPSCALER, "", "conv_first.weight", "body.0.rdb1.conv1.weight", name="ESRGAN"),
-    _add(UPSCALER, "", "conv_first.weight", "RRDB_trunk.0.RDB1.conv1.weight", name="ESRGAN"),
-    _add(UPSCALER, "", "conv_first.weight", "layers.0.residual_group.overlap_attn.*", name="HAT"),
-    _add(UPSCALER, "", "conv_first.weight", "layers.0.residual_group.blocks.0.attn.relative_position_bias_table", name="SwinIR"),
-    _add(UPSCALER, "", "conv_first.weight", "layers.0.residual_group.blocks.0.attn.logit_scale", name="Swin2SR"),
-    _add(UPSCALER, "", "conv_first.weight", "layers.0.blocks.0.attn.*", name="DAT"),
-    _add(UPSCALER, "", "body.0.weight[*,3,3,3]", "body.1.weight[*]", "body.2.weight[*,*,3,3]", name="Real-ESRGAN compact"),
-    _add(UPSCALER, "", "conv_1.sk.weight", "block_1.c1_r.*", name="SPAN"),
+    *(_add(UPSCALER, "", *marks.split(), name=name) for name, marks in _UPSCALERS),
 )

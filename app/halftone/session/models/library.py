@@ -15,8 +15,9 @@ from halftone.contract.vocabulary import POCKET
 from halftone.library.index.entries import Entry
 from halftone.library.index.facts import Hashes, Install, Mark, MarkChange, Weights
 from halftone.library.index.marks import Marks, marks_of
+from halftone.library.index.programs import programs_around
 from halftone.library.index.store import Index, Stamped
-from halftone.library.index.walk import with_beside
+from halftone.library.index.walk import is_inside, with_beside
 from halftone.session.events import Replaced
 from halftone.session.models.index_messages import Hashing, Progress, Scan, Weighing, messages
 from halftone.session.models.watched import Library, Watched, roots_of
@@ -226,8 +227,9 @@ class ModelLibrary:
     # --- folders ----------------------------------------------------------------------------------------------------
 
     def add_folder(self, path: str) -> None:
-        """Watch a folder from now on; it stands in the settings."""
+        """Watch a folder from now on; it stands in the settings. Where it is another program's, offer that program's others."""
         self.add_folders((path,))
+        self._executor.run(lambda: programs_around(path), self._offer, _not_looked_at)
 
     def add_folders(self, paths: Iterable[str]) -> None:
         settings = self._store.state.settings
@@ -279,7 +281,16 @@ class ModelLibrary:
             _log.info("no programs were looked for: %s", end.errors.decode("utf-8", "replace").strip()[-500:])
             return
         if not self._store.state.settings.library_asked:
-            self._show(offers=tuple(one for one in installs if not set(one.folders) <= set(self._roots)))
+            self._offer(installs)
+
+    def _offer(self, installs: Iterable[Install]) -> None:
+        """Offer the folders of these programs that are not watched, beside what is offered already."""
+        offers = {offer.root: offer for offer in self.state.offers}
+        for one in installs:
+            lacking = tuple(path for path in one.folders if not any(is_inside(path, root) for root in self._roots))
+            if lacking:
+                offers[one.root] = msgspec.structs.replace(one, folders=lacking)
+        self._show(offers=tuple(offers.values()))
 
     def accept(self, folders: Iterable[str]) -> None:
         """Watch these folders of the programs that were found, and do not ask again."""
@@ -473,6 +484,11 @@ def _forget(roots: Iterable[str]) -> None:
 def _not_forgotten(error: Exception) -> None:
     """What the index knows of folders that are not watched is not shown: it does no harm."""
     _log.info("The index of models still has folders that were removed: %s", error)
+
+
+def _not_looked_at(error: Exception) -> None:
+    """The folder itself is watched all the same."""
+    _log.info("A folder that was added could not be looked at for other folders: %s", error)
 
 
 def _keep_marks(rows: Sequence[tuple[str, str, Mark, MarkChange]]) -> None:

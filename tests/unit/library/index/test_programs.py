@@ -135,8 +135,40 @@ def test_where_the_hub_cache_is(monkeypatch: pytest.MonkeyPatch, variables: dict
 
 
 @pytest.mark.parametrize(
+    ("text", "defaults", "others"),
+    [
+        ("a:\n  base_path: sd\n  loras: l", [], ["sd/l"]),
+        ("a:\n  loras: ../l/", [], ["../l"]),
+        ("a:\n  base_path: $MINE/sd\n  vae: v", [], ["mine/sd/v"]),
+        ("a:\n  base_path: ${MINE}\n  vae: v", [], ["mine/v"]),
+        ("a:\n  base_path: ~/sd\n  vae: v", [], ["home/sd/v"]),
+        ("a:\n  vae: $MINE/v", [], ["mine/v"]),
+        ("a:\n  base_path: sd\n  loras: |\n    one\n\n    two/  # older\n", [], ["sd/one", "sd/two"]),
+        ("a:\n  base_path: sd\n  is_default: true\n  loras: l\nb:\n  vae: v\nc:", ["sd/l"], ["v"]),
+        ("a:\n  custom_nodes: c\n  configs: d\n  ipadapter: i\n  number: 3\n  list: [x]", [], ["i"]),
+    ],
+)
+def test_further_paths_of_comfyui(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, defaults: list[str], others: list[str]
+) -> None:
+    monkeypatch.setenv("MINE", str(tmp_path / "mine"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    files(tmp_path, paths__yaml=text)
+    wanted = tuple([(tmp_path / name).resolve() for name in names] for names in (defaults, others))
+    assert extra_model_paths(tmp_path / "paths.yaml") == wanted
+
+
+def test_yaml_that_unfolds_or_never_ends_is_refused(tmp_path: Path) -> None:
+    bomb = "a0: &a0 {vae: v}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60))
+    for text in (bomb, "[" * 5000, "a:\n  vae: v\n" + "#" * 2**20):
+        files(tmp_path, paths__yaml=text)
+        assert extra_model_paths(tmp_path / "paths.yaml") == ([], [])
+
+
+@pytest.mark.parametrize(
     "text", ["", "- a\n- b", "a: b", "a:\n  base_path: 3\n  loras: 4", "a: {", "a: !!python/object:x.y {}", "\x00"]
 )
 def test_a_strange_yaml_names_no_folder_and_harms_nothing(tmp_path: Path, text: str) -> None:
     files(tmp_path, paths__yaml=text)
-    assert list(extra_model_paths(tmp_path / "paths.yaml")) == []
+    assert extra_model_paths(tmp_path / "paths.yaml") == ([], [])

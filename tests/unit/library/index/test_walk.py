@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.helpers.model_files import write_folder, write_json
 
+from halftone.contract.request import model_stem
+from halftone.library.index.entries import read
 from halftone.library.index.walk import Walk, stem_of
 
 
@@ -128,6 +130,24 @@ def test_a_folder_of_diffusers_is_one_entry(tmp_path: Path) -> None:
     unet = next((tmp_path / "models--org--name").rglob("unet/*.safetensors"))
     os.utime(unet, ns=(1, 1))
     assert [file.stamp for file in Walk([str(tmp_path)]).files(str(tmp_path))] != [before[0].stamp]
+
+
+def test_a_hub_cache_lists_repositories_and_each_blob_once(tmp_path: Path) -> None:
+    many, alone = tmp_path / "models--org--name", tmp_path / "models--org--one" / "snapshots" / "0123abcdef"
+    write_folder(alone)
+    (first,) = Walk([str(tmp_path)]).files(str(tmp_path))
+    assert (read(first).entry.name, model_stem(first.path)) == ("org/one", "org/one")
+    before = first.stamp
+    write_folder(alone.with_name("fedcba9876"))
+    both = list(Walk([str(tmp_path)]).files(str(tmp_path)))
+    assert sorted(read(one).entry.name for one in both) == ["org/one@0123abc", "org/one@fedcba9"]
+    assert before not in [one.stamp for one in both]
+    blob = made(many / "blobs" / "d1ce")
+    for commit in ("aaaaaaaa", "bbbbbbbb"):
+        link = many / "snapshots" / commit / "sub" / "lora.safetensors"
+        link.parent.mkdir(parents=True)
+        link.symlink_to(blob)
+    assert sum(path.endswith("lora.safetensors") for path in found(tmp_path)) == 1
 
 
 def test_a_folder_of_one_part_is_one_entry(tmp_path: Path) -> None:
