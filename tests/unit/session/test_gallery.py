@@ -18,6 +18,7 @@ from halftone.contract.request import PictureRequest
 from halftone.gallery.catalogue import Catalogue
 from halftone.gallery.history import History
 from halftone.session.events import Replaced
+from halftone.session.pictures import gallery
 from halftone.session.pictures.gallery import FAVOURITE, Gallery, Query, thumbnails
 from halftone.session.pictures.gallery_state import DESCRIBED, GalleryState
 from halftone.session.store import Store
@@ -219,6 +220,19 @@ def test_a_deleted_picture_comes_back_with_all_that_is_known(desk: Desk, tmp_pat
     assert desk.state.details[0].made is not None
 
 
+def test_restored_pictures_are_selected_although_another_list_follows(desk: Desk) -> None:
+    path = desk.make("one", "a red lighthouse")
+    desk.open()
+    desk.gallery.removed([str(path)])
+    desk.executor.settle()
+    desk.gallery.restored([str(path)])
+    for answer in desk.executor.work():
+        answer()
+    desk.gallery.show(Query(words="lighthouse"))
+    desk.executor.settle()
+    assert desk.state.selected == (desk.number("one"),)
+
+
 def test_a_model_that_came_back_is_no_picture(desk: Desk, tmp_path: Path) -> None:
     files = [tmp_path / "x.safetensors", tmp_path / "notes.txt", tmp_path / "clip.MP4"]
     for file in files:
@@ -275,6 +289,40 @@ def test_pictures_of_other_programs_come_and_go_while_the_gallery_is_open(desk: 
     (tmp_path / "away").rename(folder)
     look(desk)
     assert set(desk.listed) == {"later", "last"}
+
+
+@pytest.mark.logs("the gallery cannot be read")
+def test_a_scan_that_failed_is_made_again(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = others(tmp_path)
+    desk.open()
+    with monkeypatch.context() as broken:
+        broken.setattr(gallery, "list_watched", fail)
+        desk.watch(folder)
+    assert desk.state.error is not None
+    desk.clock.pass_by(60)
+    desk.executor.settle()
+    assert desk.listed == ["photo"]
+    assert desk.state.error is None
+    Image.new("RGB", (32, 32)).save(folder / "later.png")
+    look(desk)
+    assert set(desk.listed) == {"photo", "later"}
+
+
+@pytest.mark.logs("the gallery cannot be read")
+def test_a_hidden_gallery_makes_no_failed_scan_again(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = others(tmp_path)
+    desk.open()
+    with monkeypatch.context() as broken:
+        broken.setattr(gallery, "list_watched", fail)
+        desk.watch(folder)
+    desk.gallery.hide()
+    desk.clock.pass_by(60)
+    assert desk.executor.work() == []
+
+
+def fail(*_: object) -> None:
+    """Stand for a disk that answers with an error."""
+    raise OSError("the folder does not answer")
 
 
 def test_a_picture_that_is_still_written_is_read_again_once_it_is_whole(desk: Desk, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ _FIRST: Final = 400
 """Pictures that are shown before the rest is read."""
 _SCAN_SECONDS: Final = 0.5
 """Between two looks at how far a scan is, and between two looks for changes in the watched folders."""
+_ANEW_SECONDS: Final = 10.0
+"""After a scan that failed, until the next."""
 _MANY: Final = 10_000
 """Pictures that are read anew at once. For each so many more, a reading waits for half a second since the last."""
 
@@ -157,6 +159,8 @@ class Gallery:
         self._seen = Stamps((), *FOLDERS)
         self._growing: tuple[str, ...] = ()
         self._look_for_changes = Delay(clock, _SCAN_SECONDS, self._watch)
+        self._scan_anew = Delay(clock, _ANEW_SECONDS, self._scan)
+        self._once_listed: list[Callable[[], object]] = []
         store.subscribe(lambda state: (state.history.newest, state.history.latest), lambda _new: self._follow())
         store.subscribe(lambda state: state.settings.gallery_folders, lambda _folders: self._scan())
 
@@ -181,12 +185,16 @@ class Gallery:
         """Read nothing until it is opened again, unless another owner opened it since."""
         if owner is self._owner:
             self._open = False
-            self._look_for_changes.stop()
+            self._stop_watching()
 
     def stop(self) -> None:
         """The program ends."""
         self._stopped = True
+        self._stop_watching()
+
+    def _stop_watching(self) -> None:
         self._look_for_changes.stop()
+        self._scan_anew.stop()
 
     def show(self, query: Query) -> None:
         """List what a query finds."""
@@ -194,7 +202,7 @@ class Gallery:
             self._show(query=query)
             self._list(_FIRST)
 
-    def _list(self, most: int, then: Callable[[], object] = lambda: None) -> None:
+    def _list(self, most: int) -> None:
         """Read the rows of the query; those in sight first, where there are more."""
         self._turn += 1
         turn, query = self._turn, self.state.query
@@ -203,21 +211,26 @@ class Gallery:
             if turn != self._turn:
                 return
             self._show(rows=rows, read=True, error=None)
-            if rows.whole:
-                then()
-            else:
-                self._list(-1, then)
+            if not rows.whole:
+                self._list(-1)
+                return
+            waiting, self._once_listed = self._once_listed, []
+            for call in waiting:
+                call()
 
         self._executor.run(lambda: _rows(query, most), take, self._failed)
 
-    def _read(self, then: Callable[[], object] = lambda: None) -> None:
-        """Read the list anew, with all that can be asked for; when it is shown."""
+    def _read(self, *then: Callable[[], object]) -> None:
+        """Read the list anew, with all that can be asked for, while it is shown. then: called once the list is whole, also where
+        a later reading replaces this one.
+        """
         self._stop_waiting()
         self._stale = not self._open
         if self._stale:
             return
         self._read_at = self._clock.now()
-        self._list(-1 if self.state.read else _FIRST, then)
+        self._once_listed += then
+        self._list(-1 if self.state.read else _FIRST)
         self._executor.run(_known, lambda known: self._show(**known._asdict()), self._failed)
 
     def _read_soon(self) -> None:
@@ -266,7 +279,7 @@ class Gallery:
         if self._scanning:
             self._scan_again = True
             return
-        self._look_for_changes.stop()
+        self._stop_watching()
         self._scanning, self._scan_again, self._done = True, False, None
         folders = self._store.state.settings.gallery_folders
 
@@ -285,22 +298,27 @@ class Gallery:
             over()
             listed, self._seen, changed = found
             self._growing = listed.growing
-            if changed:
+            if changed or self._stale:
                 self._read()
-            if self._scan_again:
-                self._scan()
-            elif folders and self._open and not self._stopped:
-                self._look_for_changes.start()
+            self._scan_later(self._look_for_changes)
 
         def failed(error: Exception) -> None:
             over()
             self._failed(error)
+            self._scan_later(self._scan_anew)
 
         if folders:
             if not self.state.total:
                 self._show(scan=Scan())
             self._look_at_scan.start()
         self._executor.run(work, ready, failed)
+
+    def _scan_later(self, delay: Delay) -> None:
+        """Scan at once where that was asked for meanwhile."""
+        if self._scan_again:
+            self._scan()
+        elif self._open and not self._stopped and self._store.state.settings.gallery_folders:
+            delay.start()
 
     def _watch(self) -> None:
         """Scan again once a picture came or went, or is whole. Nobody waits: folders on a network may answer late."""
