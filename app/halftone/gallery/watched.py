@@ -16,6 +16,7 @@ from halftone.library.index.walk import is_inside
 from halftone.library.index.watching import stamp_of as stamp_of_path
 from halftone.metadata.comfy import NotPlainError, parameters_of
 from halftone.metadata.picture import PICTURES
+from halftone.metadata.picture_settings import said_in
 from halftone.metadata.reading import Parameters, parse_parameters, read_picture
 from halftone.settings.picture_files import opened_picture
 
@@ -114,8 +115,9 @@ def _said(path: Path) -> tuple[int, int, Parameters]:
         found = read_picture(path)
     except HalftoneError:
         return 0, 0, Parameters()
-    if found.parameters:
-        return width, height, parse_parameters(found.parameters)
+    said = said_in(found) or (parse_parameters(found.parameters) if found.parameters else None)
+    if said is not None:
+        return width, height, said
     try:
         return width, height, parameters_of(found.graph) if found.graph else Parameters()
     except NotPlainError:

@@ -1,20 +1,88 @@
 """How a picture says that it was made, by whichever program."""
 
+import zlib
 from pathlib import Path
+from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import NotPlainError, parameters_of
-from halftone.metadata.reading import Parameters, holds_parameters, parse_parameters, read_picture
+from halftone.metadata.other_programs import parameters_beside, parameters_in
+from halftone.metadata.reading import Found, Parameters, holds_parameters, parse_parameters, read_picture
+from halftone.settings.picture_files import opened_picture
+from halftone.settings.regular_files import read_regular
+
+_MOST: Final = 2**22
+"""Bytes of a text that is hidden in a picture, or lies beside it."""
+_HIDDEN: Final = (b"stealth_pngcomp", b"stealth_pnginfo")
+"""What begins a text in the lowest bits of the alpha channel, compressed with gzip or plain; column by column."""
+_LENGTH: Final = 4
+"""Bytes of the length that follows, in bits."""
+_BESIDE: Final = (".txt", ".json", ".swarm.json")
 
 
 def said_by(path: Path) -> Parameters:
     """Read what a picture says. Raises HalftoneError as `opened_picture`; picture-silent, picture-graph."""
     found = read_picture(path)
-    if found.parameters and holds_parameters(found.parameters):
-        return parse_parameters(found.parameters)
-    if found.graph is None or not found.graph.lstrip().startswith("{"):
+    if (said := said_in(found)) is not None:
+        return said
+    if found.graph is not None and found.graph.lstrip().startswith("{"):
+        try:
+            return parameters_of(found.graph)
+        except NotPlainError as error:
+            raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error
+    said = _of_text(_hidden_text(path)) or _said_beside(path)
+    if said is None:
         raise HalftoneError("picture-silent", path=path.name)
+    return said
+
+
+def said_in(found: Found) -> Parameters | None:
+    """What the texts of a picture say, but for a graph; None where they are not settings."""
+    if found.parameters and not found.parameters.startswith("{") and holds_parameters(found.parameters):
+        return parse_parameters(found.parameters)
+    return parameters_in(found.texts)
+
+
+def _of_text(text: str) -> Parameters | None:
+    if not text:
+        return None
+    return parse_parameters(text) if not text.startswith("{") and holds_parameters(text) else parameters_beside(text)
+
+
+def _said_beside(path: Path) -> Parameters | None:
+    """What a text of the same name says, as several programs write it on request."""
+    for ending in _BESIDE:
+        try:
+            text = read_regular(path.with_suffix(ending), _MOST).decode("utf-8-sig", "replace")
+        except OSError:
+            continue
+        if (said := _of_text(text)) is not None:
+            return said
+    return None
+
+
+def _hidden_text(path: Path) -> str:
+    """The text in the alpha channel of a picture; "" where there is none."""
+    with opened_picture(path) as image:
+        if image.mode != "RGBA":
+            return ""
+        from PIL import Image
+
+        lines = image.getchannel("A").transpose(Image.Transpose.TRANSPOSE).tobytes()
+    start = _from_bits(lines[: (len(_HIDDEN[0]) + _LENGTH) * 8])
+    kind, length = start[: len(_HIDDEN[0])], int.from_bytes(start[len(_HIDDEN[0]) :])
+    if kind not in _HIDDEN or length > _MOST * 8:
+        return ""
+    first = len(start) * 8
+    data = _from_bits(lines[first : first + length])
     try:
-        return parameters_of(found.graph)
-    except NotPlainError as error:
-        raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error
+        whole = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data, _MOST) if kind == _HIDDEN[0] else data
+    except zlib.error:
+        return ""
+    return whole.decode(errors="replace")
+
+
+def _from_bits(values: bytes) -> bytes:
+    """Put the lowest bit of each byte together, eight of them to a byte, the highest first."""
+    bits = bytes(value & 1 for value in values[: len(values) // 8 * 8])
+    return int("".join(map(str, bits)) or "0", 2).to_bytes(len(bits) // 8)

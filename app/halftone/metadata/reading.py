@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,11 +23,12 @@ _ASCII: Final = b"ASCII\0\0\0"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A picture's texts: A1111's, the receipt's JSON and ComfyUI's graph."""
+    """A picture's texts: A1111's, the receipt's JSON and ComfyUI's graph; texts: all of them, by their keys."""
 
     parameters: str | None
     receipt: str | None
     graph: str | None = None
+    texts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,18 +42,33 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 def read_picture(path: Path) -> Found:
     """Read a PNG, JPEG or WebP. Raises HalftoneError image-unreadable."""
     with opened_picture(path, decoded=False) as image:
-        exif = image.getexif().get_ifd(EXIF_FOLDER)
-        comment, note = exif.get(USER_COMMENT), exif.get(MAKER_NOTE)
+        outer = image.getexif()
+        exif = outer.get_ifd(EXIF_FOLDER)
+        comment, note = exif.get(USER_COMMENT) or outer.get(USER_COMMENT), exif.get(MAKER_NOTE)
         parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
-        graph = image.info.get("prompt") or image.getexif().get(_CAMERA)
+        graph = image.info.get("prompt") or outer.get(_CAMERA)
+        texts = dict(_texts(image.info))
     if isinstance(comment, bytes):
         parameters = _decoded_comment(comment)
     elif isinstance(comment, str):
         parameters = comment
     if isinstance(note, bytes) and note.startswith(NOTE_PREFIX):
         receipt = note.removeprefix(NOTE_PREFIX).decode(errors="replace")
-    texts = (parameters, receipt, graph.removeprefix(_GRAPH) if isinstance(graph, str) else None)
-    return Found(*(str(text) if isinstance(text, str) else None for text in texts))  # Pillow's own kinds of str are no plain text
+    if isinstance(comment, bytes | str) and isinstance(parameters, str):
+        texts["UserComment"] = str(parameters)
+    if isinstance(camera := outer.get(_CAMERA), str) and camera.startswith("{"):
+        texts["UserComment"] = camera  # early SwarmUI
+    found = (parameters, receipt, graph.removeprefix(_GRAPH) if isinstance(graph, str) else None)
+    return Found(*(str(text) if isinstance(text, str) else None for text in found), texts=texts)
+
+
+def _texts(info: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Yield texts by their keys. Pillow's own kinds of str are no plain text."""
+    for key, value in info.items():
+        if isinstance(key, str) and isinstance(value, str):
+            yield key, str(value)
+        elif key in ("xmp", "comment") and isinstance(value, bytes):
+            yield key, value.decode(errors="replace")
 
 
 def parse_parameters(text: str) -> Parameters:

@@ -26,7 +26,7 @@ from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
-from halftone.metadata.picture_settings import said_by
+from halftone.metadata.picture_settings import said_by, said_in
 from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.metadata.start_images import picture_size
 from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
@@ -392,7 +392,7 @@ class Interface:
             path = _written(folder, "image", asked.image)
             with _named("image"):
                 found = read_picture(path)
-                said = said_by(path) if found.graph and not found.parameters else parse_parameters(found.parameters or "")
+                said = said_in(found) or (said_by(path) if found.graph else parse_parameters(found.parameters or ""))
         fields = {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
         return {"info": found.parameters or "", "items": {"parameters": found.parameters or ""}, "parameters": fields}
 

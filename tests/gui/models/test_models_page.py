@@ -584,9 +584,9 @@ def test_models_and_create_call_a_model_by_the_same_name(stage: Stage, tmp_path:
     page = opened(stage, replace(known, entries=tuple(msgspec.structs.replace(one, description=titled) for one in known.entries)))
     stage.wait(lambda: len(page.cards.items) == 2)
     (row,) = (row for row in page.cards.items if row.entry.path == str(cached))
-    assert (row.entry.name, describe(str(cached)).name) == ("maker model", "maker model")
+    assert (row.entry.name, describe(str(cached)).name) == ("maker/model", "maker/model")
     lists.click(page.grid, str(cached))
-    assert page.inspector.title.accessibleName() == "maker model"
+    assert page.inspector.title.accessibleName() == "maker/model"
     page.search.setText("website")
     stage.wait(lambda: [one.entry.path for one in page.cards.items] == [str(cached)])
 

@@ -23,6 +23,7 @@ from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import by_diffusers, sampler_called, with_schedule
+from halftone.metadata.other_programs import INVOKE
 from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, K_DIFFUSION, ONLY_MASKED, OPTIONS, RESIZE_NAMES, SOLVER
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
@@ -201,7 +202,8 @@ class _Reader:
             self._left.append(_shortened("Schedule type", schedule))
         elif found is None:
             self._left.append(_shortened("Sampler", f"{method} {schedule}".strip()))
-        if found is None or (ours and solver == K_DIFFUSION):
+        by_theirs = self._said.fields.get("Version", "").startswith(INVOKE)  # it uses the schedulers of diffusers
+        if found is None or by_theirs or (ours and solver == K_DIFFUSION):
             return found
         named = by_diffusers(found) if ours else with_schedule(found)
         return named if model is None or not model.samplers or named in model.samplers else found

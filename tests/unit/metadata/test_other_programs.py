@@ -1,0 +1,303 @@
+"""Pictures of other programs, made as these write them: every value under A1111's name, and nothing dropped."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from halftone.contract.errors import HalftoneError
+from halftone.metadata.other_programs import parameters_beside, parameters_in
+from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import Parameters
+
+SWARM = {
+    "sui_image_params": {
+        "prompt": "a sun, <embed:warm>", "negativeprompt": "ink", "model": "SDXL/base_1.0", "images": 1, "seed": 7, "steps": 20,
+        "cfgscale": 7.0, "aspectratio": "1:1", "width": 512, "height": 768, "sampler": "dpmpp_2m", "scheduler": "karras",
+        "automaticvae": True,
+        "loras": ["style/ink"], "loraweights": ["0.8"], "clipstopatlayer": -2, "swarm_version": "0.9.6.0",
+        "freeub1": 1.1,
+    },
+    "sui_extra_data": {"date": "2026-01-01"},
+}  # fmt: skip
+FOOOCUS = {
+    "adm_guidance": "(1.5, 0.8, 0.3)", "base_model": "juggernautXL_v8", "base_model_hash": "aeb7e9e689", "clip_skip": 2,
+    "full_negative_prompt": ["ink"], "full_prompt": ["a sun, cinematic"], "guidance_scale": 4, "loras": [["offset", 0.1, "ab"]],
+    "metadata_scheme": "fooocus", "negative_prompt": "ink", "performance": "Speed", "prompt": "a sun", "refiner_model": "None",
+    "refiner_switch": 0.5, "resolution": "(512, 768)", "sampler": "dpmpp_2m_sde_gpu", "scheduler": "karras", "seed": "7",
+    "sharpness": 2, "steps": 30, "styles": "['Fooocus V2']", "vae": "Default (model)", "version": "Fooocus v2.5.5",
+}  # fmt: skip
+NOVEL = {
+    "prompt": "a {sun}", "steps": 28, "height": 768, "width": 512, "scale": 5.0, "uncond_scale": 1.0, "cfg_rescale": 0.0,
+    "seed": 7,
+    "n_samples": 1, "noise_schedule": "karras", "sampler": "k_euler_ancestral", "sm": False, "uc": "ink", "strength": 0.7,
+    "request_type": "PromptGenerateRequest",
+}  # fmt: skip
+INVOKE_3 = {
+    "app_version": "3.7.0", "generation_mode": "txt2img", "positive_prompt": "a sun++", "negative_prompt": "ink", "width": 512,
+    "height": 768, "seed": 7, "rand_device": "cpu", "cfg_scale": 7.5, "steps": 30, "scheduler": "dpmpp_2m_k", "clip_skip": 0,
+    "model": {"model_name": "dreamshaper", "base_model": "sd-1"},
+    "loras": [{"lora": {"model_name": "ink", "base_model": "sd-1"}, "weight": 0.75}], "vae": None, "init_image": None,
+}  # fmt: skip
+INVOKE_5 = {
+    "app_version": "5.6.0", "generation_mode": "sdxl_txt2img", "positive_prompt": "a sun", "negative_prompt": "ink", "width": 512,
+    "height": 768, "seed": 7, "rand_device": "cpu", "cfg_scale": 5.5, "cfg_rescale_multiplier": 0.3, "steps": 30,
+    "scheduler": "euler_a", "model": {"key": "a-b", "hash": "blake3:1", "name": "Juggernaut XL", "base": "sdxl", "type": "main"},
+    "loras": [{"model": {"key": "c", "name": "ink"}, "weight": 0.5}], "clip_skip": 1, "canvas_v2_metadata": {"layers": []},
+}  # fmt: skip
+INVOKE_2 = {
+    "model": "stable diffusion", "model_weights": "stable-diffusion-1.5", "model_hash": "cc6c", "app_id": "invoke-ai/InvokeAI",
+    "app_version": "2.2.4",
+    "image": {
+        "prompt": [{"prompt": "a sun [ink]", "weight": 1.0}], "steps": 50, "cfg_scale": 7.5, "threshold": 0, "perlin": 0,
+        "height": 768, "width": 512, "seed": 7, "seamless": False, "hires_fix": False, "type": "txt2img", "postprocessing": None,
+        "sampler": "k_euler_a", "variations": [],
+    },
+}  # fmt: skip
+EASY = {
+    "prompt": "a sun", "seed": 7, "negative_prompt": "ink", "num_inference_steps": 25, "guidance_scale": 7.5, "width": 512,
+    "height": 768, "use_stable_diffusion_model": "sd-v1-5.safetensors", "use_vae_model": "None", "sampler_name": "euler_a",
+    "use_lora_model": ["ink"], "lora_alpha": [0.5], "clip_skip": True, "use_upscale": None,
+}  # fmt: skip
+DRAW = {
+    "c": "a sun", "uc": "ink", "model": "sd_v1.5_f16.ckpt", "sampler": "Euler Ancestral", "scale": 7.5, "seed": 7,
+    "size": "512x768",
+    "steps": 30, "strength": 1, "seed_mode": "Scale Alike", "lora": [{"model": "ink_f16.ckpt", "weight": 0.6}], "v2": {"id": 0},
+}  # fmt: skip
+XMP = (
+    '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><rdf:Description><exif:UserComment><rdf:Alt><rdf:li xml:lang="x-default">'
+    "{0}</rdf:li></rdf:Alt></exif:UserComment></rdf:Description></rdf:RDF></x:xmpmeta>"
+)
+BASE = {"Seed": "7", "Size": "512x768"}
+SWARM_SAID = Parameters(
+    prompt="a sun, warm <lora:ink:0.8>", negative="ink",
+    fields=BASE | {
+        "Model": "base_1.0", "Steps": "20", "CFG scale": "7", "Sampler": "dpmpp_2m", "Schedule type": "karras", "Clip skip": "2",
+        "freeub1": "1.1", "Version": "SwarmUI 0.9.6.0",
+    },
+)  # fmt: skip
+FOOOCUS_SAID = Parameters(
+    prompt="a sun <lora:offset:0.1>", negative="ink",
+    fields=BASE | {
+        "adm_guidance": "(1.5, 0.8, 0.3)", "Model": "juggernautXL_v8", "Clip skip": "2", "CFG scale": "4", "Steps": "30",
+        "Refiner switch at": "0.5", "Sampler": "dpmpp_2m_sde_gpu", "Schedule type": "karras", "sharpness": "2",
+        "styles": "['Fooocus V2']", "Version": "Fooocus v2.5.5",
+    },
+)  # fmt: skip
+NOVEL_SAID = Parameters(
+    prompt="a {sun}", negative="ink",
+    fields=BASE | {
+        "Steps": "28", "CFG scale": "5", "uncond_scale": "1", "cfg_rescale": "0", "Schedule type": "karras",
+        "Sampler": "euler_ancestral", "Prompt syntax": "NovelAI", "Version": "NovelAI", "Model": "Stable Diffusion XL 4BE8C60C",
+    },
+)  # fmt: skip
+EASY_SAID = Parameters(
+    prompt="a sun <lora:ink:0.5>", negative="ink",
+    fields=BASE | {
+        "Steps": "25", "CFG scale": "7.5", "Model": "sd-v1-5.safetensors", "Sampler": "euler_a", "clip_skip": "True",
+        "Version": "Easy Diffusion",
+    },
+)  # fmt: skip
+
+
+def png(folder: Path, **texts: str) -> Path:
+    said = PngInfo()
+    for key, text in texts.items():
+        said.add_itxt(key.replace("__", ":").replace("_dot_", "."), text)
+    path = folder / "picture.png"
+    Image.new("RGB", (8, 8)).save(path, pnginfo=said)
+    return path
+
+
+def jpeg(folder: Path, comment: str | bytes, *, outside: bool = False, tag: int = 0x9286) -> Path:
+    exif = Image.Exif()
+    if outside:
+        exif[tag] = comment
+    else:
+        exif.get_ifd(0x8769)[tag] = comment
+    path = folder / "picture.jpg"
+    Image.new("RGB", (8, 8)).save(path, exif=exif)
+    return path
+
+
+def hidden(folder: Path, text: str, *, packed: bool) -> Path:
+    """As NovelAI hides it: the lowest bits of the alpha channel, column by column."""
+    data = gzip.compress(text.encode()) if packed else text.encode()
+    whole = (b"stealth_pngcomp" if packed else b"stealth_pnginfo") + (len(data) * 8).to_bytes(4) + data
+    bits = "".join(f"{byte:08b}" for byte in whole)
+    image = Image.new("RGBA", (96, 128), (10, 20, 30, 254))
+    for place, bit in enumerate(bits):
+        image.putpixel((place // 128, place % 128), (10, 20, 30, 254 | int(bit)))
+    path = folder / "picture.png"
+    image.save(path)
+    return path
+
+
+def novel_chunks(folder: Path) -> Path:
+    return png(
+        folder, Title="AI generated image", Description="a {sun}", Software="NovelAI", Source="Stable Diffusion XL 4BE8C60C",
+        Comment=json.dumps(NOVEL),
+    )  # fmt: skip
+
+
+def novel_hidden(folder: Path) -> Path:
+    outer = {
+        "Description": "a {sun}",
+        "Software": "NovelAI",
+        "Source": "Stable Diffusion XL 4BE8C60C",
+        "Comment": json.dumps(NOVEL),
+    }
+    return hidden(folder, json.dumps(outer), packed=True)
+
+
+def beside(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return png(folder)
+
+
+UTF16 = b"UNICODE\0" + json.dumps(SWARM).encode("utf-16-le")
+CASES: dict[str, tuple[Callable[[Path], Path], Parameters]] = {
+    "SwarmUI png": (lambda folder: png(folder, parameters=json.dumps(SWARM, indent=4)), SWARM_SAID),
+    "SwarmUI jpeg": (lambda folder: jpeg(folder, UTF16), SWARM_SAID),
+    "SwarmUI early": (lambda folder: jpeg(folder, json.dumps(SWARM), outside=True, tag=0x0110), SWARM_SAID),
+    "SwarmUI beside": (lambda folder: beside(folder, "picture.swarm.json", json.dumps(SWARM)), SWARM_SAID),
+    "Fooocus png": (lambda folder: png(folder, parameters=json.dumps(FOOOCUS), fooocus_scheme="fooocus"), FOOOCUS_SAID),
+    "Fooocus jpeg": (lambda folder: jpeg(folder, json.dumps(FOOOCUS), outside=True), FOOOCUS_SAID),
+    "NovelAI": (novel_chunks, NOVEL_SAID),
+    "NovelAI alpha": (novel_hidden, NOVEL_SAID),
+    "InvokeAI 2": (
+        lambda folder: png(folder, **{"sd-metadata": json.dumps(INVOKE_2), "Dream": '"a sun [ink]" -s 50'}),
+        Parameters(
+            prompt="a sun", negative="ink",
+            fields=BASE | {
+                "Model": "stable-diffusion-1.5", "Steps": "50", "CFG scale": "7.5", "Sampler": "Euler a",
+                "Version": "InvokeAI 2.2.4", "threshold": "0", "perlin": "0",
+            },
+        ),
+    ),
+    "InvokeAI 1": (
+        lambda folder: png(folder, Dream='"a sun [ink]" -s 50 -S 7 -W 512 -H 768 -C 7.5 -A k_lms'),
+        Parameters(
+            prompt="a sun", negative="ink",
+            fields=BASE | {"Steps": "50", "CFG scale": "7.5", "Sampler": "LMS", "Version": "InvokeAI"},
+        ),
+    ),
+    "InvokeAI 3": (
+        lambda folder: png(folder, invokeai_metadata=json.dumps(INVOKE_3)),
+        Parameters(
+            prompt="a sun++ <lora:ink:0.75>", negative="ink",
+            fields=BASE | {
+                "Model": "dreamshaper", "Steps": "30", "CFG scale": "7.5", "Sampler": "DPM++ 2M Karras (diffusers)", "RNG": "CPU",
+                "Prompt syntax": "InvokeAI", "Version": "InvokeAI 3.7.0",
+            },
+        ),
+    ),
+    "InvokeAI 5": (
+        lambda folder: png(folder, invokeai_metadata=json.dumps(INVOKE_5), invokeai_graph='{"nodes": {}}'),
+        Parameters(
+            prompt="a sun <lora:ink:0.5>", negative="ink",
+            fields=BASE | {
+                "Model": "Juggernaut XL", "Steps": "30", "CFG scale": "5.5", "Sampler": "euler_a", "RNG": "CPU", "Clip skip": "2",
+                "cfg_rescale_multiplier": "0.3", "Version": "InvokeAI 5.6.0",
+            },
+        ),
+    ),
+    "Easy Diffusion png": (lambda folder: png(folder, **{key: str(value) for key, value in EASY.items()}), EASY_SAID),
+    "Easy Diffusion jpeg": (lambda folder: jpeg(folder, json.dumps(EASY)), EASY_SAID),
+    "Easy Diffusion json": (lambda folder: beside(folder, "picture.json", json.dumps(EASY)), EASY_SAID),
+    "Easy Diffusion txt": (
+        lambda folder: beside(
+            folder, "picture.txt",
+            "Prompt: a sun\nSeed: 7\nNegative Prompt: ink\nStable Diffusion model: sd-v1-5.safetensors\nClip Skip: True\n"
+            "VAE model: None\nSampler: euler_a\nWidth: 512\nHeight: 768\nSteps: 25\nGuidance Scale: 7.5\nLoRA model: ink\n"
+            "LoRA Strength: 0.5",
+        ),
+        EASY_SAID,
+    ),
+    "Draw Things": (
+        lambda folder: png(folder, XML__com_dot_adobe_dot_xmp=XMP.format(json.dumps(DRAW).replace('"', "&quot;"))),
+        Parameters(
+            prompt="a sun <lora:ink_f16:0.6>", negative="ink",
+            fields=BASE | {
+                "Model": "sd_v1.5_f16.ckpt", "Sampler": "Euler a", "CFG scale": "7.5", "Steps": "30", "seed_mode": "Scale Alike",
+                "Version": "Draw Things",
+            },
+        ),
+    ),
+    "A1111 beside": (
+        lambda folder: beside(
+            folder, "picture.txt", "a sun\nNegative prompt: ink\nSteps: 20, Sampler: Euler a, Seed: 7, Size: 8x8",
+        ),
+        Parameters(
+            prompt="a sun", negative="ink", fields={"Steps": "20", "Sampler": "Euler a", "Seed": "7", "Size": "8x8"},
+        ),
+    ),
+    "A1111 in the alpha channel": (
+        lambda folder: hidden(folder, "a sun\nSteps: 20, Sampler: Euler a, Seed: 7, Size: 8x8", packed=False),
+        Parameters(prompt="a sun", fields={"Steps": "20", "Sampler": "Euler a", "Seed": "7", "Size": "8x8"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_picture_of_another_program_is_read_whole(name: str, tmp_path: Path) -> None:
+    write, wanted = CASES[name]
+    assert said_by(write(tmp_path)) == wanted
+
+
+def test_a_caption_beside_a_picture_is_no_setting(tmp_path: Path) -> None:
+    path = beside(tmp_path, "picture.txt", "a red lighthouse, steps: wet, sampler: none")
+    with pytest.raises(HalftoneError, match="contains no settings"):
+        said_by(path)
+
+
+def test_json_of_another_kind_is_no_setting(tmp_path: Path) -> None:
+    path = png(tmp_path, parameters='{"prompt": "a sun"}', Comment='{"made": 1}')
+    with pytest.raises(HalftoneError, match="contains no settings"):
+        said_by(path)
+
+
+def test_a_hidden_text_that_unpacks_without_end_is_cut(tmp_path: Path) -> None:
+    path = hidden(tmp_path, "a" * 10**6, packed=True)
+    with pytest.raises(HalftoneError, match="contains no settings"):
+        said_by(path)
+
+
+@pytest.mark.parametrize("damage", ["stealth_pngcomp", "length"])
+def test_damaged_hidden_texts_are_none(damage: str, tmp_path: Path) -> None:
+    image = Image.new("RGBA", (64, 64), (0, 0, 0, 255))
+    data = b"stealth_pngcomp" + (b"\0\0\0\x40" if damage == "length" else b"\xff" * 4) + b"no gzip!"
+    for place, bit in enumerate("".join(f"{byte:08b}" for byte in data)):
+        image.putpixel((place // 64, place % 64), (0, 0, 0, 254 | int(bit)))
+    image.save(tmp_path / "picture.png")
+    with pytest.raises(HalftoneError, match="contains no settings"):
+        said_by(tmp_path / "picture.png")
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_KEYS = sorted({key for one in (SWARM["sui_image_params"], FOOOCUS, NOVEL, INVOKE_3, INVOKE_2, EASY, DRAW) for key in one})
+_TEXTS = ("parameters", "Comment", "UserComment", "invokeai_metadata", "sd-metadata", "Dream", "num_inference_steps")
+
+
+@given(st.dictionaries(st.sampled_from([*_KEYS, "sui_image_params", "image", "v4_prompt"]), _VALUES), st.sampled_from(_TEXTS))
+def test_any_values_end_in_texts_or_in_nothing(values: dict[str, Any], key: str) -> None:
+    for text in (json.dumps(values), json.dumps({"sui_image_params": values})):
+        for found in (parameters_in({key: text}), parameters_beside(text)):
+            assert found is None or all(isinstance(value, str) for value in found.fields.values())
+
+
+@given(st.text(), st.sampled_from((*_TEXTS, "XML:com.adobe.xmp")))
+def test_any_text_ends_in_parameters_or_in_nothing(text: str, key: str) -> None:
+    parameters_in({key: text})
+    parameters_beside(text)
