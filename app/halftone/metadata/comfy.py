@@ -414,7 +414,10 @@ class _Graph:
 
     def _number(self, node: Node, name: str, usual: int | None = None) -> int | float:
         found = self._value(node, name)
-        found = usual if found is None and name not in _inputs(node) else found
+        if found is None and name not in _inputs(node):
+            if usual is None:
+                raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), name)))
+            return usual
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
         if not abs(found) <= _LARGEST:
