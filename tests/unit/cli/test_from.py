@@ -162,7 +162,7 @@ def test_a_plain_workflow_of_comfyui_is_taken_over_and_another_one_refused(
     capfd.readouterr()
     assert main(["generate", "--from", written(tmp_path, json.dumps(graph), "prompt")]) == 2
     assert (
-        "sun.png comes from a ComfyUI workflow that Halftone cannot read: it has the node KSamplerAdvanced. Give what"
+        "sun.png comes from a ComfyUI workflow that Halftone cannot read: the node KSamplerAdvanced has no noise_seed. Give what"
         in capfd.readouterr().err
     )
 

@@ -1,4 +1,4 @@
-"""ComfyUI's graphs: the plain one is read whole, any other is told with what is not plain, and broken ones end in a sentence."""
+"""ComfyUI's graphs: chains are walked back from the saved picture, what is not understood is named, broken ones are refused."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from halftone.contract.errors import HalftoneError
-from halftone.metadata.comfy import NotPlainError, parameters_of
+from halftone.metadata.comfy import STRANGE, NotPlainError, parameters_of
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 
@@ -64,8 +64,12 @@ def with_loras(graph: Graph) -> None:
     graph["6"]["inputs"]["clip"] = ["11", 1]
 
 
-def with_two_pictures(graph: Graph) -> None:
-    graph |= {"20": node("VAEDecode", samples=["3", 0]), "21": node("SaveImage", images=["20", 0])}
+def with_second(graph: Graph) -> None:
+    graph |= {
+        "20": node("KSampler", **graph["3"]["inputs"]),
+        "21": node("VAEDecode", samples=["20", 0]),
+        "22": node("SaveImage", images=["21", 0]),
+    }
 
 
 def with_parts(graph: Graph) -> None:
@@ -104,12 +108,8 @@ def put(graph: Graph, place: str, **inputs: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda graph: put(graph, "3", denoise=0.5), "it uses image to image"),
-        (lambda graph: graph["3"].update(class_type="KSamplerAdvanced"), "it has the node KSamplerAdvanced"),
-        (lambda graph: graph["6"].update(class_type="CLIPTextEncodeSDXL"), "it has the node CLIPTextEncodeSDXL"),
-        (lambda graph: graph["5"].update(class_type="VAEEncode"), "it has the node VAEEncode"),
-        (lambda graph: graph["4"].update(class_type="ModelMergeSimple"), "it has the node ModelMergeSimple"),
-        (lambda graph: graph["8"].update(class_type="ImageUpscaleWithModel"), "it has the node ImageUpscaleWithModel"),
+        (lambda graph: graph["6"].update(class_type="CLIPTextEncodeSDXL"), "the node CLIPTextEncodeSDXL has no text"),
+        (lambda graph: graph["4"].update(class_type="ModelMergeSimple", inputs={}), "it has the node ModelMergeSimple"),
         (lambda graph: put(graph, "6", text=["12", 0]), "text of the node CLIPTextEncode comes from another node"),
         (lambda graph: put(graph, "3", seed=["12", 0]), "seed of the node KSampler comes from another node"),
         (lambda graph: put(graph, "3", steps=10**400), "steps of the node KSampler is out of range"),
@@ -117,18 +117,159 @@ def put(graph: Graph, place: str, **inputs: Any) -> None:
         (lambda graph: put(graph, "3", model=["99", 0]), "the node KSampler has no model"),
         (lambda graph: graph.pop("9"), "it saves no picture"),
         (
-            lambda graph: graph.update({"20": node("VAEDecode", samples=["3", 0]), "21": node("SaveImage", images=["20", 0])}),
-            "several",
+            lambda graph: graph.update({"20": node("LoadImage", image="x"), "21": node("SaveImage", images=["20", 0])}),
+            "LoadImage",
         ),
-        (lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)), "it has a LoRA with two strengths"),
+        (with_second, "several"),
         (lambda graph: (with_loras(graph), put(graph, "10", model=["11", 0])), "it has the node LoraLoader"),
+        (lambda graph: put(advanced(graph), "22", sigmas=["5", 0]), "it has the node EmptyLatentImage"),
+        (lambda graph: put(advanced(graph), "22", sampler=["5", 0]), "it has the node EmptyLatentImage"),
+        (lambda graph: advanced(graph).pop("20"), "the node SamplerCustomAdvanced has no noise"),
     ],
 )
-def test_what_is_not_plain_is_told(change: Callable[[Graph], object], why: str) -> None:
+def test_what_cannot_be_read_is_named(change: Callable[[Graph], object], why: str) -> None:
     graph = plain()
     change(graph)
     with pytest.raises(NotPlainError, match=why):
         parameters_of(json.dumps(graph))
+
+
+def advanced(graph: Graph) -> Graph:
+    """The nodes that FLUX.1's examples have."""
+    graph |= {
+        "20": node("RandomNoise", noise_seed=9),
+        "21": node("KSamplerSelect", sampler_name="euler"),
+        "23": node("BasicScheduler", scheduler="simple", steps=30, denoise=1.0, model=["4", 0]),
+        "24": node("BasicGuider", model=["4", 0], conditioning=["25", 0]),
+        "25": node("FluxGuidance", guidance=3.5, conditioning=["6", 0]),
+    }
+    links = {"noise": ["20", 0], "guider": ["24", 0], "sampler": ["21", 0], "sigmas": ["23", 0], "latent_image": ["5", 0]}
+    graph["22"] = node("SamplerCustomAdvanced", **links)
+    graph["8"]["inputs"]["samples"] = ["22", 0]
+    return graph
+
+
+def by_reroutes_and_primitives(graph: Graph) -> None:
+    graph |= {
+        "30": node("PrimitiveStringMultiline", value="a sun\nNegative prompt: (red:1.2)"),
+        "31": node("Reroute", **{"": ["4", 1]}),
+        "32": node("Reroute", **{"": ["31", 0]}),
+        "33": node("Seed (rgthree)", seed=2**60),
+    }
+    put(graph, "6", text=["30", 0], clip=["32", 0])
+    put(graph, "3", seed=["33", 0])
+
+
+def with_hires(graph: Graph) -> None:
+    graph["40"] = node("LatentUpscaleBy", scale_by=1.5, samples=["3", 0])
+    graph["41"] = node("KSampler", **(graph["3"]["inputs"] | {"denoise": 0.5, "steps": 12, "latent_image": ["40", 0]}))
+    put(graph, "8", samples=["41", 0])
+
+
+def with_upscaled(graph: Graph) -> None:
+    graph |= {
+        "40": node("ImageUpscaleWithModel", upscale_model=["43", 0], image=["8", 0]),
+        "42": node("VAEEncode", pixels=["44", 0], vae=["4", 2]),
+        "43": node("UpscaleModelLoader", model_name="4x-ultra.pth"),
+        "44": node("ImageScaleBy", image=["40", 0], scale_by=0.5),
+        "45": node("VAEDecode", samples=["41", 0], vae=["4", 2]),
+    }
+    graph["41"] = node("KSampler", **(graph["3"]["inputs"] | {"denoise": 0.4, "latent_image": ["42", 0]}))
+    put(graph, "9", images=["45", 0])
+
+
+def with_unknown_scale(graph: Graph) -> None:
+    with_upscaled(graph)
+    put(graph, "43", model_name="ultra.pth")
+
+
+def stopped_early(graph: Graph) -> None:
+    graph["3"] = node("KSamplerAdvanced", noise_seed=2**60, end_at_step=10, **graph["3"]["inputs"])
+
+
+def with_refiner(graph: Graph) -> None:
+    shared = {name: one for name, one in graph["3"]["inputs"].items() if name not in ("seed", "denoise")}
+    graph["3"] = node("KSamplerAdvanced", add_noise="enable", noise_seed=2**60, start_at_step=0, end_at_step=16, **shared)
+    graph["50"] = node("CheckpointLoaderSimple", ckpt_name="refiner.safetensors")
+    graph["51"] = node(
+        "KSamplerAdvanced", **(shared | {"noise_seed": 1, "start_at_step": 16, "model": ["50", 0], "latent_image": ["3", 0]})
+    )
+    put(graph, "8", samples=["51", 0])
+
+
+def with_start(graph: Graph) -> None:
+    graph["60"] = node("VAEEncode", pixels=["61", 0], vae=["4", 2])
+    graph["61"] = node("LoadImage", image="sketch.png")
+    put(graph, "3", latent_image=["60", 0], denoise=0.6)
+
+
+def with_power_loras(graph: Graph) -> None:
+    rows = {
+        "lora_1": {"on": True, "lora": "a\\ink.safetensors", "strength": 0.7},
+        "lora_2": {"on": False, "lora": "b", "strength": 1},
+    }
+    graph["10"] = node("Power Lora Loader (rgthree)", model=["4", 0], clip=["4", 1], **rows)
+    put(graph, "3", model=["10", 0])
+
+
+def with_strange(graph: Graph) -> None:
+    graph |= {
+        "10": node("FreeU_V2", model=["4", 0], b1=1.3),
+        "11": node("ControlNetApplyAdvanced", positive=["6", 0], negative=["7", 0], strength=1.0),
+        "12": node("FaceDetailer", image=["8", 0]),
+    }
+    put(graph, "3", model=["10", 0], positive=["11", 0])
+    put(graph, "9", images=["12", 0])
+
+
+def with_sampling(graph: Graph) -> None:
+    graph["10"] = node("ModelSamplingSD3", shift=3.0, model=["11", 0])
+    graph["11"] = node("RescaleCFG", multiplier=0.7, model=["4", 0])
+    put(graph, "3", model=["10", 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "prompt"),
+    [
+        (by_reroutes_and_primitives, {}, ""),
+        (
+            advanced,
+            {
+                "Steps": "30", "Sampler": "euler", "Schedule type": "simple", "CFG scale": "1", "Seed": "9",
+                "Distilled CFG Scale": "3.5",
+            },
+            "",
+        ),
+        (
+            with_hires,
+            {"Hires upscale": "1.5", "Hires steps": "12", "Hires upscaler": "Latent", "Denoising strength": "0.5"},
+            "",
+        ),
+        (
+            with_upscaled,
+            {"Hires upscale": "2.0", "Hires steps": "20", "Hires upscaler": "4x-ultra", "Denoising strength": "0.4"},
+            "",
+        ),
+        (with_unknown_scale, {"Hires steps": "20", "Hires upscaler": "ultra", "Denoising strength": "0.4"}, ""),
+        (stopped_early, {STRANGE: "KSamplerAdvanced"}, ""),
+        (with_refiner, {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8"}, ""),
+        (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
+        (with_power_loras, {}, " <lora:ink:0.7>"),
+        (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, FreeU_V2"}, ""),
+        (with_sampling, {"Shift": "3.0", "CFG rescale": "0.7"}, ""),
+        (
+            lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)),
+            {"LoRA ink in the text encoder": "1"},
+            " <lora:ink:0.5> <lora:glow:1>",
+        ),
+    ],
+)  # fmt: skip
+def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[str, str | None], prompt: str) -> None:
+    graph = plain()
+    change(graph)
+    said = parameters_of(json.dumps(graph))
+    assert said.fields == {name: value for name, value in (FIELDS | more).items() if value is not None}
+    assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["KSampler", "3"])
