@@ -27,6 +27,8 @@ from halftone.contract.wording import Words
 
 _OPTIONS: Final = "options."
 _ANY: Final = (-math.inf, math.inf)
+_SOLVED: Final = ("StableDiffusion", "Sana", "Flux")
+"""Pipelines that take the samplers of Halftone."""
 
 
 def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
@@ -120,6 +122,14 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         (0.1, 100), 0.1, tip=Words("Larger spends more steps at high noise. –: model default."),
         settings=("shift", "flow_shift"), together=(("use_dynamic_shifting", False),),
         pipelines=("StableDiffusion3", "Sana", "Flux")),
+    Parameter("options.eta_ancestral", float, Words("Eta"), ("--eta",),
+        "How much noise samplers such as Euler a and DPM++ SDE add, from 0 to 1. Default: the sampler's.", ("Eta",), (0, 1),
+        0.05, tip=Words("How much noise the sampler adds at each step. 0: none. –: sampler default."),
+        settings=("eta_ancestral",), pipelines=_SOLVED),
+    Parameter("options.s_noise", float, Words("Sigma noise"), ("--sigma-noise",),
+        "Strength of the noise that a sampler adds at each step. Default: 1.", ("Sigma noise",), (0, 2), 0.01,
+        tip=Words("Strength of the noise that the sampler adds at each step. 1: as it was trained."), neutral=1,
+        settings=("s_noise",), pipelines=_SOLVED),
     Parameter("image", str, Words("Image to image"), ("--image",), "The picture for image to image.", arguments=("image",)),
     Parameter("start.strength", float, Words("Denoising strength"), ("--strength",), "How much to change the picture, 0.01 to 1.",
         ("Denoising strength",), STRENGTH_RANGE, 0.05, ("strength",)),

@@ -11,6 +11,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
+from halftone.library.samplers import SOLVER_OPTIONS, takes_solver_option
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
 
@@ -82,7 +83,7 @@ NAMES: Final = frozenset((*KINDS, *SAMPLER_OPTIONS))
 
 
 def takes_option(facts: ModelFacts, name: str) -> bool:
-    """Whether the model's pipeline or its samplers take it; an unknown pipeline may take anything."""
+    """Whether the model's pipeline or some sampler of it takes it; an unknown pipeline may take anything."""
     return name in _taken(facts.pipeline)
 
 
@@ -123,9 +124,13 @@ def _running(own: str, *, image: bool, mask: bool) -> str:
     return own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
 
 
-def known_options(facts: ModelFacts, *, image: bool, mask: bool) -> Collection[str]:
-    """Return the names that the pipeline takes which runs with these; all of them where it is not known."""
-    return _taken(_running(facts.pipeline, image=image, mask=mask))
+def known_options(facts: ModelFacts, sampler: str | None, *, image: bool, mask: bool) -> Collection[str]:
+    """Return the names that the pipeline takes which runs with these; all of them where it is not known. sampler: the wanted one,
+    None for the model's own.
+    """
+    taken = _taken(_running(facts.pipeline, image=image, mask=mask))
+    lacking = {name for name in SOLVER_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
+    return {name for name in taken if name not in lacking}
 
 
 def over(options: Mapping[str, OptionValue], others: Mapping[str, OptionValue], pipeline: str) -> dict[str, OptionValue]:

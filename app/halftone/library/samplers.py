@@ -55,6 +55,15 @@ _NOT_FOR_FLOW: Final = (
 )  # fmt: skip
 FLOW_SOLVED: Final = tuple(name for name in SOLVED if name not in _NOT_FOR_FLOW and not name.endswith("CFG++"))
 """Those of them that flow models can use, with the numbers of ComfyUI."""
+_NOISE_AT_EACH_STEP: Final = (
+    "Euler a", "DPM2 a", "DPM++ 2S a", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "RES multistep a",
+    "SEEDS 2", "SEEDS 3", "SA-Solver", "SA-Solver PECE", "Euler a CFG++", "DPM++ 2S a CFG++", "RES multistep a CFG++",
+)  # fmt: skip
+SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "eta_ancestral": _NOISE_AT_EACH_STEP,
+    "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart"),
+}
+"""Options of a request that only Halftone's own solvers take -> those methods."""
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -241,6 +250,16 @@ def _suits(name: str, scheduler: Mapping[str, object]) -> bool:
     if scheduler.get("rescale_betas_zero_snr") and method not in _ZERO_SNR and name in _OF_DIFFUSERS:
         return False
     return method != "PNDM" or scheduler.get("prediction_type") != "sample"
+
+
+def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) -> bool:
+    """Whether a sampler takes one of `SOLVER_OPTIONS`. sampler: None for the model's own; names: of all samplers of the model, ()
+    where they are not known.
+    """
+    method, way = split_sampler(sampler or "")
+    flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
+    of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
+    return method in SOLVER_OPTIONS[name] and not of_diffusers
 
 
 def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> None:

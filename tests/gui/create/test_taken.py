@@ -217,6 +217,23 @@ def test_cfg_rescale_comes_back_to_the_digit_and_goes_where_a_start_picture_runs
     stage.close()
 
 
+def test_options_of_a_sampler_are_there_with_it(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.options_part
+    box = opened(part).boxes["eta_ancestral"]
+    form.set_request(PictureRequest(prompt="a", sampler="Euler a Karras", options={"eta_ancestral": 0.5}))
+    assert (part.lines["eta_ancestral"].isHidden(), box.value(), part.row.value.text()) == (False, 0.5, "Eta 0.50")
+    form.sampler.set_value("Euler Karras")
+    assert (part.lines["eta_ancestral"].isHidden(), part.row.value.text()) == (True, "")
+    assert form.request().options == {}
+    form.sampler.set_value("Euler a Karras")
+    assert form.request().options == {"eta_ancestral": 0.5}
+    box.setValue(box.minimum())
+    assert (box.text(), form.request().options) == ("–", {})
+    stage.close()
+
+
 def test_minus_one_is_a_random_seed(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     seed = stage.page.form.seed

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from itertools import product
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import torch
 from diffusers import EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 
+from halftone.contract.errors import HalftoneError
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 from halftone.engine.sampling.sigma_schedules import ALIGN_YOUR_STEPS
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
@@ -67,6 +69,28 @@ def test_a_pipelines_loop_is_the_solvers(name: str, kind: str) -> None:
     plain = Run(scheduler.levels, lambda *_: torch.randn(SHAPE, generator=drawn), kind == "flow")
     plain.stochastic = scheduler.stochastic
     assert torch.allclose(ours, solve(SOLVERS[name], plain, start, predict), atol=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "flow"])
+def test_eta_and_sigma_noise_reach_the_solver(kind: str) -> None:
+    plain = made("Euler a Simple", kind)
+    scheduler = make_scheduler(plain, "Euler a Simple", {"eta_ancestral": 0.6, "s_noise": 1.05})
+    ours = run(scheduler, kind, 8, torch.Generator().manual_seed(2))
+    drawn = torch.Generator().manual_seed(2)
+    start = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
+    same = Run(scheduler.levels, lambda *_: torch.randn(SHAPE, generator=drawn), kind == "flow", 0.6, 1.05)
+    assert torch.allclose(ours, solve(SOLVERS["Euler a"], same, start, predict), atol=2e-4)
+    assert not torch.allclose(ours, run(plain, kind, 8, torch.Generator().manual_seed(2)), atol=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy about diffusers
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("Euler Karras", "Use another sampler, or no --eta."), ("Euler a", "such as Euler a Karras, or no --eta.")],
+)
+def test_a_sampler_without_eta_says_so(name: str, remedy: str) -> None:
+    with pytest.raises(HalftoneError, match=re.escape(remedy)):
+        make_scheduler(EulerDiscreteScheduler(**OWN), name, {"eta_ancestral": 0.6})
 
 
 @pytest.mark.parametrize("name", ["Heun++ 2", "DPM++ 2S a", "ER SDE", "SEEDS 3"])

@@ -12,10 +12,12 @@ from torch import Tensor
 
 from halftone.engine.sampling.solver_table import SOLVERS, solve
 from halftone.engine.sampling.solvers import Run
+from halftone.library.samplers import SOLVER_OPTIONS
 
 FOLDER: Final = Path(__file__).parents[2] / "references"
 SIGMAS: Final = json.loads((FOLDER / "sigmas.json").read_text())["comfyui"]
 REFERENCE: Final = json.loads((FOLDER / "samplers.json").read_text())
+NOISE: Final = json.loads((FOLDER / "noise.json").read_text())
 OVER_SNR: Final = ("ER SDE", "SEEDS 2", "SEEDS 3", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 3M SDE", "SA-Solver", "SA-Solver PECE")
 """These take the logarithm of signal over noise, and begin a little below noise alone."""
 STOCHASTIC: Final = {"diffusion": (0.571189, 5.092408), "flow": (0.428571, 0.923077)}
@@ -55,6 +57,29 @@ def test_the_same_latents_as_the_program_it_comes_from(kind: str, way: str, name
     ours = solve(SOLVERS[name], run, start, predict, unguided).flatten()
     theirs = torch.tensor(REFERENCE[kind][way][name], dtype=torch.float64)
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in NOISE.items() for name in names])
+def test_eta_and_sigma_noise_as_in_the_program_it_comes_from(kind: str, name: str) -> None:
+    run, start = loop(kind, "karras", name)
+    run.s_noise = 1.05
+    if name in SOLVER_OPTIONS["eta_ancestral"]:
+        run.eta = 0.6
+    ours = solve(SOLVERS[name], run, start, predict, unguided).flatten()
+    theirs = torch.tensor(NOISE[kind][name], dtype=torch.float64)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+
+
+@pytest.mark.parametrize(("option", "field"), [("eta_ancestral", "eta"), ("s_noise", "s_noise")])
+def test_the_table_names_those_that_take_an_option(option: str, field: str) -> None:
+    takes: list[str] = []
+    for name, solver in SOLVERS.items():
+        plain, start = loop("diffusion", "karras", name)
+        other, _ = loop("diffusion", "karras", name)
+        setattr(other, field, 0.5)
+        same = torch.equal(solve(solver, plain, start, predict, unguided), solve(solver, other, start, predict, unguided))
+        takes += [] if same else [name]
+    assert sorted(takes) == sorted(SOLVER_OPTIONS[option])
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS))

@@ -91,6 +91,10 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler, Size: 0x999999", {"width": None}, ("Size: 0x999999",)),
         ("Euler, Clip skip: 99", {"options": {}}, ("Clip skip: 99",)),
         ("Euler, CFG rescale: 0.7", {"options": {"guidance_rescale": 0.7}}, ()),
+        ("Euler a, Eta: 0.6", {"sampler": "Euler a Normal", "options": {"eta_ancestral": 0.6}}, ()),
+        ("DPM++ SDE Karras, Eta: 0, Sigma noise: 1.003", {"options": {"eta_ancestral": 0.0, "s_noise": 1.003}}, ()),
+        ("Euler a, Sigma noise: 1", {"options": {}}, ()),
+        ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),
         ("Euler, Hires upscale: 2, Hires upscaler: Latent", {"hires": Hires()}, ()),
@@ -171,6 +175,12 @@ def test_options_of_another_pipeline_are_left_out_and_said(
     model = msgspec.structs.replace(samples.POCKET, pipeline=pipeline)
     found = taken(HEAD + LENGTH, msgspec.structs.replace(NOW, image=image), Known(models=(model,)))
     assert (found.request.options, found.left) == (options, left)
+
+
+def test_an_eta_that_the_sampler_does_not_take_is_left_out() -> None:
+    known = Known(models=(samples.POCKET,))
+    assert taken(f"{HEAD}Euler, Eta: 0.5", known=known).left == ("Eta: 0.5",)
+    assert taken(f"{HEAD}Euler a, Eta: 0.5", known=known).request.options == {"eta_ancestral": 0.5}
 
 
 def test_a_clip_skip_that_the_pipeline_does_not_take_is_left_out() -> None:

@@ -11,7 +11,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import OptionValue
 from halftone.library.models import POCKET, describe
-from halftone.library.options import check_options
+from halftone.library.options import check_options, known_options
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
 
 def refusal(facts: ModelFacts, options: dict[str, OptionValue], *, image: bool = False, mask: bool = False) -> str:
@@ -36,7 +37,10 @@ def test_what_the_pipeline_takes_is_taken() -> None:
 
 def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> None:
     pocket = describe(POCKET)
-    said = "This model's pipeline has no option {}. Known options: clip_skip, eta, guidance_rescale, sigmas, timesteps."
+    said = (
+        "This model's pipeline has no option {}. "
+        "Known options: clip_skip, eta, eta_ancestral, guidance_rescale, s_noise, sigmas, timesteps."
+    )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
     assert refusal(pocket, {"eta": "much"}) == "--option eta cannot be much. Use a number."
@@ -59,6 +63,26 @@ def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samp
     check_options(of(tmp_path, "FluxPipeline"), {"shift": 3.5}, image=False, mask=False)
     assert refusal(describe(POCKET), {"shift": 3.0}).startswith("This model's pipeline has no option --shift. Known options: ")
     assert refusal(of(tmp_path, "SanaPipeline"), {"shift": "much"}) == "--option shift cannot be much. Use a number."
+
+
+@pytest.mark.parametrize(
+    ("sampler", "pipeline", "taken"),
+    [
+        ("Euler a Karras", "StableDiffusionPipeline", {"eta_ancestral", "s_noise"}),
+        ("DPM++ 2S a", "StableDiffusionPipeline", {"eta_ancestral", "s_noise"}),
+        ("ER SDE Simple", "StableDiffusionPipeline", {"s_noise"}),
+        ("Euler a", "StableDiffusionPipeline", set[str]()),
+        ("Euler a SGM Uniform (diffusers)", "StableDiffusionPipeline", set[str]()),
+        ("Euler Karras", "StableDiffusionPipeline", set[str]()),
+        (None, "StableDiffusionPipeline", set[str]()),
+        ("Euler a", "FluxPipeline", {"eta_ancestral", "s_noise"}),
+        ("DPM++ 2M SDE", "FluxPipeline", set[str]()),
+    ],
+)
+def test_options_of_a_sampler_go_with_it(sampler: str | None, pipeline: str, taken: set[str]) -> None:
+    names = FLOW_SAMPLERS if pipeline == "FluxPipeline" else SAMPLERS
+    known = known_options(replace(describe(POCKET), pipeline=pipeline, samplers=names), sampler, image=False, mask=False)
+    assert {"eta_ancestral", "s_noise"} & set(known) == taken
 
 
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.frames import OUTPUT, all_frames
 from halftone.engine.sampling.hooks import Hooks
-from halftone.engine.sampling.samplers import make_scheduler, named_own, put_scheduler, unfit_steps
+from halftone.engine.sampling.samplers import make_scheduler, named_own, put_scheduler, unfit_steps, without_solver_options
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory
@@ -164,7 +164,7 @@ def is_refusal(error: Exception) -> bool:
 def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
     pipe = task_pipeline(loaded, inputs)
     if loaded.native_scheduler is not None:
-        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None, inputs.options))
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None, without_solver_options(inputs.options)))
     flight = Flight(replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks)
     generator = torch.Generator("cpu").manual_seed(seed)
     return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": OUTPUT}, generator)

@@ -15,11 +15,11 @@ from diffusers.guiders import BaseGuidance
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
-from halftone.contract.request import OptionValue, split_sampler
+from halftone.contract.request import KARRAS, OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
-from halftone.library.samplers import FLOW_SAMPLERS, OWN, SAMPLERS, sampler_called, scheduler_of, unfit
+from halftone.library.samplers import FLOW_SAMPLERS, OWN, SAMPLERS, SOLVER_OPTIONS, sampler_called, scheduler_of, unfit
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
 _ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
@@ -61,17 +61,32 @@ def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, Option
 def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
+    method = config["solver"] if isinstance(scheduler, SolverScheduler) else ""
+    shifts = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
     changes: dict[str, Any] = {}
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
-        fits = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
+        fits = method in SOLVER_OPTIONS[name] if name in SOLVER_OPTIONS else shifts
         setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
-            value = Words("{0} with the sampler {1}, which takes none", (option_flag(name), sampler_name(scheduler)))
-            allowed = Words("another sampler, or no {0}", (option_flag(name),))
-            raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
+            raise _takes_none(scheduler, name)
         changes |= {setting: options[name], **{key: value for key, value in one.together if key in own}}
     return type(scheduler).from_config(scheduler.config, **changes) if changes else scheduler
+
+
+def _takes_none(scheduler: Any, name: str) -> HalftoneError:
+    """The error for an option that the sampler does not have, or only where Halftone's own solver makes it: with a schedule."""
+    flag, sampler = option_flag(name), sampler_name(scheduler)
+    value = Words("{0} with the sampler {1}, which takes none", (flag, sampler))
+    allowed = Words("another sampler, or no {0}", (flag,))
+    if sampler in SOLVER_OPTIONS.get(name, ()):
+        allowed = Words("a sampler with a schedule, such as {0}, or no {1}", (f"{sampler} {KARRAS}", flag))
+    return HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
+
+
+def without_solver_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """Options of a request for a loop with the model's own sampler."""
+    return {name: value for name, value in options.items() if name not in SOLVER_OPTIONS}
 
 
 class _Method:

@@ -1,6 +1,7 @@
 """A scheduler for diffusers' pipelines that steps with the solvers and sigma schedules of Halftone."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import torch
@@ -25,7 +26,7 @@ from halftone.engine.sampling.sigma_schedules import (
     without_penultimate,
 )
 from halftone.engine.sampling.solver_table import SOLVERS
-from halftone.engine.sampling.solvers import Run
+from halftone.engine.sampling.solvers import Noise, Run
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
@@ -53,9 +54,10 @@ class _Call(NamedTuple):
 
 
 class SolverScheduler(SchedulerMixin, ConfigMixin):
-    """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; the rest as in
-    diffusers' schedulers, whose configurations it takes. Each call of the network has a timestep of its own, as with
-    diffusers' second-order schedulers.
+    """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
+    share and strength of the noise that the solver adds; the rest as in diffusers' schedulers, whose configurations it takes.
+
+    Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
 
     order = 1
@@ -77,6 +79,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         solver: str = "Euler",
         schedule: str = "",
         family: str = "",
+        eta_ancestral: float = 1.0,
+        s_noise: float = 1.0,
     ) -> None:
         self._prediction = prediction_type
         self._flow = use_flow_sigmas
@@ -85,6 +89,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._solver = solver
         self._schedule = schedule
         self._family = family
+        self._eta = eta_ancestral
+        self._s_noise = s_noise
         self.trained_table: Array | None = None
         if not use_flow_sigmas:
             native = cast(
@@ -102,7 +108,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             if rescale_betas_zero_snr:
                 kept[-1] = _PURE_NOISE
             self.trained_table = ((1 - kept) / kept) ** 0.5
-        self.order = len(SOLVERS[solver].calls(Run((2.0, 1.5, 1.0, 0.5, 0.0) if not use_flow_sigmas else _FALLING, _no_noise)))
+        self.order = len(SOLVERS[solver].calls(self._run(_FALLING, _no_noise)))
         self.levels: list[float] = []
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
@@ -135,7 +141,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * last)
         self.stochastic = trained.sigma(_STOCHASTIC[0] * last), trained.sigma(_STOCHASTIC[1] * last)
         self.calls = []
-        run = Run(self.levels, _no_noise, self._flow)
+        run = self._run(self.levels, _no_noise)
         for run.step in range(len(self.levels) - 1):
             self.calls += [(run.step, stage, sigma) for stage, sigma in enumerate(solver.calls(run))]
         scale = self.config["num_train_timesteps"] / trained.times if isinstance(trained, Flow) else 1.0
@@ -145,6 +151,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.num_inference_steps = steps
         self.memory = {}
         self._step_index = self._begin_index = None
+
+    def _run(self, levels: Sequence[float], noise: Noise) -> Run:
+        return Run(levels, noise, self._flow, self._eta, self._s_noise)
 
     def _trained(self, mu: float | None) -> Flow | Diffusion:
         if self.trained_table is not None:
@@ -211,7 +220,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         def noise(_sigma: float, _after: float) -> Tensor:
             return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
 
-        run = Run(self.levels, noise, self._flow, stochastic=self.stochastic, memory=self.memory)
+        run = self._run(self.levels, noise)
+        run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
         given, self.given = self.given, None
         if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):

@@ -61,7 +61,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "LCM": Solver(lcm),
     "IPNDM": Solver(ipndm),
     "RES multistep": Solver(res_multistep),
-    "RES multistep a": Solver(partial(res_multistep, eta=1.0)),
+    "RES multistep a": Solver(partial(res_multistep, adds_noise=True)),
     "Gradient estimation": Solver(gradient_estimation),
     "ER SDE": Solver(er_sde, over_snr=True),
     "IPNDM_V": Solver(ipndm_v),
@@ -78,7 +78,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "DPM++ 2S a CFG++": cfg_pp(dpmpp_2s_ancestral_cfg_pp, ancestral_middle_of_snr),
     "DPM++ 2M CFG++": cfg_pp(dpmpp_2m),
     "RES multistep CFG++": cfg_pp(res_multistep),
-    "RES multistep a CFG++": cfg_pp(partial(res_multistep, eta=1.0)),
+    "RES multistep a CFG++": cfg_pp(partial(res_multistep, adds_noise=True)),
     "Gradient estimation CFG++": cfg_pp(gradient_estimation),
 }
 

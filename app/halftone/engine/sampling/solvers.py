@@ -208,9 +208,9 @@ def gradient_estimation(run: Run, x: Tensor, denoised: Tensor, gamma: float = 2.
     return x + better * (run.next - run.sigma)
 
 
-def res_multistep(run: Run, x: Tensor, denoised: Tensor, *, eta: float = 0.0) -> Tensor:
+def res_multistep(run: Run, x: Tensor, denoised: Tensor, *, adds_noise: bool = False) -> Tensor:
     """The refined exponential solver of order two with one call (Zhang et al. 2023, https://arxiv.org/abs/2308.02157)."""
-    down, up = ancestral(run.sigma, run.next, eta)
+    down, up = ancestral(run.sigma, run.next, run.eta if adds_noise else 0.0)
     old, old_down = run.memory.get("denoised"), run.memory.get("down")
     base = run.base(denoised)
     run.memory.update(denoised=base, down=down)

@@ -128,6 +128,7 @@ class _Reader:
         self._left += unknown
         width, height = self._size("Size") or (now.width, now.height)
         model = self._model()
+        sampler = self._sampler(model)
         request = replace(
             now,
             prompt=prompt,
@@ -138,12 +139,12 @@ class _Reader:
             height=height,
             steps=self._number("steps", now.steps),
             guidance=self._number("guidance", now.guidance),
-            sampler=self._sampler(model),
+            sampler=sampler,
             seed=self._number("seed"),
             loras=tuple(lora for lora in loras if low <= lora.weight <= high),
             lora_folders=None,
             vae=self._vae(),
-            options=self._options(model),
+            options=self._options(model, sampler),
             hires=self._hires(width),
             refiner=self._refiner(),
             variation_seed=self._number("variation_seed"),
@@ -208,7 +209,7 @@ class _Reader:
         named = by_diffusers(found) if ours else with_schedule(found)
         return named if model is None or not model.samplers or named in model.samplers else found
 
-    def _options(self, model: ModelFacts | None) -> dict[str, OptionValue]:
+    def _options(self, model: ModelFacts | None, sampler: str | None) -> dict[str, OptionValue]:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
         for one in OPTION_PARAMETERS.values():
             said |= one.entry(self._number(one.field))
@@ -216,12 +217,14 @@ class _Reader:
         if sdxl and not is_ours(self._said) and isinstance(skip := said.pop(CLIP_SKIP, 0), int) and skip >= _USUAL_SKIP:
             self._left.append(_shortened("Clip skip", str(skip + 1)))
         own = {name: value for name, value in self._now.options.items() if name not in OPTION_PARAMETERS}
-        return over(self._known_options(said, model), own, "" if model is None else model.pipeline)
+        return over(self._known_options(said, model, sampler), own, "" if model is None else model.pipeline)
 
-    def _known_options(self, said: Mapping[str, OptionValue], model: ModelFacts | None) -> dict[str, OptionValue]:
-        """Return those that the model's pipeline takes; the others are left over."""
+    def _known_options(
+        self, said: Mapping[str, OptionValue], model: ModelFacts | None, sampler: str | None
+    ) -> dict[str, OptionValue]:
+        """Return those that the model's pipeline and the sampler take; the others are left over."""
         image, mask = self._now.image is not None, self._now.mask is not None
-        known = NAMES if model is None else known_options(model, image=image, mask=mask)
+        known = NAMES if model is None else known_options(model, sampler, image=image, mask=mask)
         for name, value in said.items():
             if name in known:
                 continue

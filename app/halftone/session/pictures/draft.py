@@ -281,7 +281,7 @@ def to_request(
         numerics=numerics,
     )
     if model is not None:
-        supported = known_options(model, image=request.image is not None, mask=request.masked)
+        supported = known_options(model, request.sampler, image=request.image is not None, mask=request.masked)
         request = replace(request, options={name: value for name, value in draft.options.items() if name in supported})
     return replace(request, lora_folders=lora_folders(settings)) if draws_words(request) else request
 

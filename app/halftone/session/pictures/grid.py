@@ -129,7 +129,9 @@ def _applies(row: Parameter, request: PictureRequest, model: ModelFacts | None) 
         return False
     match part:
         case "options":
-            return model is None or name in known_options(model, image=request.image is not None, mask=request.masked)
+            return model is None or name in known_options(
+                model, request.sampler, image=request.image is not None, mask=request.masked
+            )
         case "hires":
             return request.hires is not None
         case "refiner":
@@ -368,9 +370,10 @@ def fitted(request: PictureRequest, model: ModelFacts | None) -> PictureRequest:
     """The request for another model: its own sampler where it lacks the wanted one, and without options that it does not know."""
     if model is None:
         return request
-    known = known_options(model, image=request.image is not None, mask=request.masked)
+    sampler = fitting_sampler(request.sampler, model.samplers)
+    known = known_options(model, sampler, image=request.image is not None, mask=request.masked)
     options = {name: value for name, value in request.options.items() if name in known}
-    return replace(request, sampler=fitting_sampler(request.sampler, model.samplers), options=options)
+    return replace(request, sampler=sampler, options=options)
 
 
 def _in_order(axes: Sequence[Axis]) -> tuple[tuple[int, ...], ...]:

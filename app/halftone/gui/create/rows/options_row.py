@@ -13,8 +13,8 @@ from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import boxed, column, icon_button, label, row
-from halftone.library.options import known_options, takes_option
-from halftone.session.pictures.draft import Draft, is_masked
+from halftone.library.options import known_options
+from halftone.session.pictures.draft import Draft, fitting_sampler, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
@@ -29,7 +29,7 @@ class OptionsPart(FoldedPart):
 
     def __init__(self, binding: Binding) -> None:
         super().__init__(binding, tr("Options"), tr("Clip skip and other pipeline options."))
-        binding.watch(self._show, "options", "image", "mask", "start", "hires_on")
+        binding.watch(self._show, "options", "sampler", "image", "mask", "start", "hires_on")
 
     def build(self) -> None:
         self.boxes = {name: _box(one) for name, one in OPTION_PARAMETERS.items()}
@@ -67,8 +67,11 @@ class OptionsPart(FoldedPart):
         self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
 
     def _there(self) -> list[str]:
-        """Options that the model takes."""
-        return [name for name in OPTION_PARAMETERS if self._model is None or takes_option(self._model, name)]
+        """Options that the model takes with the sampler."""
+        if self._model is None:
+            return list(OPTION_PARAMETERS)
+        taken = known_options(self._model, _sampler(self._binding.draft, self._model), image=False, mask=False)
+        return [name for name in OPTION_PARAMETERS if name in taken]
 
     def _show_inside(self) -> None:
         """A number that came with a picture keeps the digits that its box does not show."""
@@ -85,11 +88,15 @@ class OptionsPart(FoldedPart):
             widget.setVisible(bool(others))
 
 
+def _sampler(draft: Draft, model: ModelFacts) -> str | None:
+    return fitting_sampler(draft.sampler, model.samplers)
+
+
 def _unused(draft: Draft, model: ModelFacts, wanted: list[str]) -> str:
     """Say which of the options the pipeline of a start picture or of the second pass does not take."""
     if draft.image is None and not draft.hires_on:
         return ""
-    taken = known_options(model, image=True, mask=is_masked(draft, model))
+    taken = known_options(model, _sampler(draft, model), image=True, mask=is_masked(draft, model))
     unused = listed(*(_name(name) for name in wanted if name not in taken))
     if not unused:
         return ""
