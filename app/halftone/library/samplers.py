@@ -47,17 +47,19 @@ SOLVED: Final = (
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
     "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
     "Euler CFG++", "Euler a CFG++", "DPM++ 2S a CFG++", "DPM++ 2M CFG++", "RES multistep CFG++", "RES multistep a CFG++",
-    "Gradient estimation CFG++",
+    "Gradient estimation CFG++", "DPM fast", "DDIM", "DDIM CFG++", "Exp Heun 2 x0", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
 """Methods that Halftone solves itself, with any schedule."""
 _NOT_FOR_FLOW: Final = (
     "LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC", "UniPC BH2", "Restart",
+    "DPM fast", "DDIM",
 )  # fmt: skip
 FLOW_SOLVED: Final = tuple(name for name in SOLVED if name not in _NOT_FOR_FLOW and not name.endswith("CFG++"))
 """Those of them that flow models can use, with the numbers of ComfyUI."""
 _NOISE_AT_EACH_STEP: Final = (
     "Euler a", "DPM2 a", "DPM++ 2S a", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "RES multistep a",
     "SEEDS 2", "SEEDS 3", "SA-Solver", "SA-Solver PECE", "Euler a CFG++", "DPM++ 2S a CFG++", "RES multistep a CFG++",
+    "DPM fast", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
 SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "eta_ancestral": _NOISE_AT_EACH_STEP,
@@ -160,14 +162,15 @@ _WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}
 _AUTOMATIC: Final[dict[str, str]] = {
     **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "Restart"), KARRAS),
     **dict.fromkeys(("DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE"), "Exponential"),
+    "DDIM": "",
+    "DDIM CFG++": "DDIM Uniform",
 }
 """What A1111 and Forge compute where the schedule is "Automatic"; Normal with every other method."""
 _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "uniform": "", "ddimuniform": "", "automatic": ""}
 """The same for methods that only diffusers has: the nearest schedule, or the model's default."""
-_WITHOUT: Final[dict[str, Words]] = {
-    "dpmfast": Words("Halftone has no such sampler"),
-    "dpmadaptive": Words("Halftone has no such sampler"),
-}
+_EARLIER: Final[dict[str, str]] = {"Restart": KARRAS, "DDIM": "", "DDIM CFG++": "DDIM Uniform"}
+"""What other programs compute where they do not name a schedule; Normal with every other method."""
+_WITHOUT: Final[dict[str, Words]] = {"dpmadaptive": Words("it chooses the number of its steps while it runs")}
 """Samplers of other programs that are missing here, and why."""
 
 
@@ -195,9 +198,14 @@ _SPELLINGS: Final = dict(_spellings())
 
 
 def with_schedule(name: str) -> str:
-    """A sampler that another program named without a schedule: all but Restart began without the choice, and were Normal."""
+    """A sampler that another program named without a schedule."""
     method, way = split_sampler(name)
-    return f"{method} {KARRAS if method == 'Restart' else 'Normal'}" if method in SOLVED and not way else name
+    return f"{method} {_EARLIER.get(method, 'Normal')}".strip() if method in SOLVED and not way else name
+
+
+def begins_without_noise(name: str) -> bool:
+    """Whether a sampler that adds noise here adds none by default in the program that writes its name so: ComfyUI's dpm_fast."""
+    return name.startswith("dpm_fast")
 
 
 def by_diffusers(name: str) -> str:

@@ -18,7 +18,7 @@ FOLDER: Final = Path(__file__).parents[2] / "references"
 SIGMAS: Final = json.loads((FOLDER / "sigmas.json").read_text())["comfyui"]
 REFERENCE: Final = json.loads((FOLDER / "samplers.json").read_text())
 NOISE: Final = json.loads((FOLDER / "noise.json").read_text())
-OVER_SNR: Final = ("ER SDE", "SEEDS 2", "SEEDS 3", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 3M SDE", "SA-Solver", "SA-Solver PECE")
+OVER_SNR: Final = tuple(name for name, solver in SOLVERS.items() if solver.over_snr)
 """These take the logarithm of signal over noise, and begin a little below noise alone."""
 STOCHASTIC: Final = {"diffusion": (0.571189, 5.092408), "flow": (0.428571, 0.923077)}
 """The sigmas at 20 % and 80 % of the timesteps."""
@@ -39,7 +39,8 @@ def unguided(x: Tensor, sigma: float) -> Tensor:
 def loop(kind: str, way: str, name: str) -> tuple[Run, Tensor]:
     drawn = torch.Generator().manual_seed(5)
     sigmas = list(SIGMAS["SD 1.5" if kind == "diffusion" else "SD 3"][way]["20"])
-    start = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * sigmas[0]
+    start = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    start = start * (math.hypot(sigmas[0], 1) if SOLVERS[name].begins_at_one else sigmas[0])
     if kind == "flow" and name in OVER_SNR:
         sigmas[0] = 3 * (1 - 1e-4) / (1 + 2 * (1 - 1e-4))
     run = Run(
@@ -107,7 +108,19 @@ def test_few_steps_are_finite(name: str, steps: int) -> None:
     assert bool(solve(SOLVERS[name], run, torch.full((1, 2, 3, 4), 14.0, dtype=torch.float64), predict).isfinite().all())
 
 
-@pytest.mark.parametrize("name", [name for name in SOLVERS if name.endswith("CFG++")])
+@pytest.mark.parametrize("steps", range(1, 9))
+def test_dpm_fast_makes_a_call_for_each_step_and_may_begin_anywhere(steps: int) -> None:
+    sigmas = [float(sigma) for sigma in torch.logspace(1.1, -1.5, steps)] + [0.0]
+    run = Run(SOLVERS["DPM fast"].path(sigmas), lambda *_: torch.zeros(1), eta=0.0)
+    assert len(run.sigmas) == steps + 1
+    for begin in range(steps):
+        x = torch.full((1,), run.sigmas[begin], dtype=torch.float64)
+        for run.step in range(begin, steps):
+            x = SOLVERS["DPM fast"].step(run, x, torch.zeros(1, dtype=torch.float64))
+        assert float(x) == pytest.approx(run.sigmas[-1]), "noise alone goes down with sigma"
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name.endswith(" CFG++") and name != "DDIM CFG++"])
 def test_without_guidance_it_is_the_plain_solver(name: str) -> None:
     run, start = loop("diffusion", "karras", name)
     plain, _ = loop("diffusion", "karras", name)

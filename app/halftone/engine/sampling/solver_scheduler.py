@@ -170,7 +170,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     @property
     def init_noise_sigma(self) -> float:
         """What pipelines scale the noise with that they begin at: the largest sigma, as in A1111."""
-        return 1.0 if self._flow else self.levels[0]
+        if self._flow:
+            return 1.0
+        return math.hypot(self.levels[0], 1) if SOLVERS[self._solver].begins_at_one else self.levels[0]
 
     # --- where the loop is ------------------------------------------------------------------------------------
 

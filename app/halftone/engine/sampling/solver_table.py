@@ -7,6 +7,15 @@ from typing import Final
 from torch import Tensor
 
 from halftone.engine.sampling.adams_solvers import deis, ipndm_v, sa_solver, sa_solver_pece, twice, unipc
+from halftone.engine.sampling.dpm_solvers import (
+    ddim_cfg_pp,
+    dpm_fast,
+    evenly_in_groups,
+    exp_heun,
+    exp_heun_sde,
+    in_groups,
+    without_end,
+)
 from halftone.engine.sampling.solvers import (
     Run,
     Solver,
@@ -73,6 +82,11 @@ SOLVERS: Final[dict[str, Solver]] = {
     "Restart": Solver(restart, downwards, with_restarts),
     "SEEDS 2": Solver(seeds, middle_of_snr, over_snr=True),
     "SEEDS 3": Solver(partial(seeds, calls=thirds_of_snr), thirds_of_snr, over_snr=True),
+    "Exp Heun 2 x0": Solver(exp_heun, begin_and_end, over_snr=True),
+    "Exp Heun 2 x0 SDE": Solver(exp_heun_sde, begin_and_end, over_snr=True),
+    "DPM fast": Solver(dpm_fast, in_groups, evenly_in_groups),
+    "DDIM": Solver(euler),
+    "DDIM CFG++": Solver(ddim_cfg_pp, path=without_end, cfg_pp=True, begins_at_one=True),
     "Euler CFG++": cfg_pp(euler),
     "Euler a CFG++": cfg_pp(euler_ancestral),
     "DPM++ 2S a CFG++": cfg_pp(dpmpp_2s_ancestral_cfg_pp, ancestral_middle_of_snr),

@@ -88,7 +88,8 @@ class Solver(NamedTuple):
     """step: from the latents of a call to those of the next; calls: sigmas of the calls in the step that `run` is at; path: the
     sigmas that it goes through, where they are not those of the schedule, with steps up that only add noise;
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
-    ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture.
+    ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture; begins_at_one: what
+    the network sees first is noise of variance 1, as with DDIM.
     """
 
     step: Step
@@ -97,6 +98,7 @@ class Solver(NamedTuple):
     drops_penultimate: bool = False
     over_snr: bool = False
     cfg_pp: bool = False
+    begins_at_one: bool = False
 
 
 def cfg_pp(step: Step, calls: Calls = once) -> Solver:

@@ -22,7 +22,7 @@ from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
-from halftone.library.samplers import by_diffusers, sampler_called, with_schedule
+from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE
 from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, K_DIFFUSION, ONLY_MASKED, OPTIONS, RESIZE_NAMES, SOLVER
 from halftone.metadata.reading import Parameters
@@ -213,6 +213,8 @@ class _Reader:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
         for one in OPTION_PARAMETERS.values():
             said |= one.entry(self._number(one.field))
+        if begins_without_noise(self._said.fields.get("Sampler", "")):
+            said.setdefault("eta_ancestral", 0.0)
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
         if sdxl and not is_ours(self._said) and isinstance(skip := said.pop(CLIP_SKIP, 0), int) and skip >= _USUAL_SKIP:
             self._left.append(_shortened("Clip skip", str(skip + 1)))
