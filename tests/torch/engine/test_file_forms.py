@@ -52,11 +52,20 @@ WHOLE: dict[str, Whole] = {
     "SD 1.x with a linear VAE": Whole("sd1", forms.linear),
     "SD 1.x with a loss": Whole("sd1", forms.beside(first_stage_model__loss__logvar=torch.zeros(()))),
     "SD 1.x inpainting": Whole("inpaint"),
+    "SD 1.x, the encoder's old names": Whole("sd1", forms.renamed(rf"^{CLIP}text_model\.", CLIP)),
+    "SD 1.x in a state_dict": Whole("sd1", forms.renamed("^", "state_dict.")),
+    "SD 1.x, scaled FP8": Whole("sd1", lambda tensors: forms.eight_bits(tensors, UNET, scaled="scale_weight")),
+    "InstructPix2Pix": Whole("pix2pix"),
     "SD 1.x, FP8": Whole("sd1", lambda tensors: forms.eight_bits(tensors, UNET)),
     "SD 2.x": Whole("sd2"),
     "SD 2.x, float32": Whole("sd2", dtype=torch.float32),
     "SD 2.x, velocity": Whole("sd2", metadata={"modelspec.prediction_type": "v"}),
+    "SD Turbo's encoder": Whole("sd2", forms.renamed(r"^cond_stage_model\.", "conditioner.embedders.0.")),
     "SDXL": Whole("sdxl"),
+    "SDXL in a state_dict": Whole("sdxl", forms.renamed("^", "state_dict.")),
+    "SDXL, scaled FP8": Whole("sdxl", lambda tensors: forms.eight_bits(tensors, UNET, scaled="scale_weight")),
+    "SDXL, scaled FP8 with CLIP": Whole("sdxl", lambda tensors: forms.eight_bits(tensors, UNET, XL, scaled="weight_scale")),
+    "SDXL InstructPix2Pix": Whole("sdxl-pix2pix"),
     "SDXL, bfloat16": Whole("sdxl", dtype=torch.bfloat16),
     "SDXL, velocity and zero SNR": Whole("sdxl", forms.beside(v_pred=torch.zeros(0), ztsnr=torch.zeros(0))),
     "SDXL with averages": Whole("sdxl", forms.averaged),
@@ -92,6 +101,7 @@ REFUSED: dict[str, tuple[str, forms.Change, str]] = {
 }  # fmt: skip
 """Model, what is done to it, and why it is refused."""
 PIPELINES = {
+    "pix2pix": "StableDiffusionInstructPix2PixPipeline",
     "sd1": "StableDiffusionPipeline",
     "sd2": "StableDiffusionPipeline",
     "inpaint": "StableDiffusionInpaintPipeline",

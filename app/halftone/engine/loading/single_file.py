@@ -20,9 +20,9 @@ from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import split_rows
 from halftone.library.families.original_names import Place
 from halftone.library.families.single_files import (
-    SINGLES,
     Config,
     configs,
+    holds_packed,
     of_component,
     place_of,
     places,
@@ -43,7 +43,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     index = found.pop("model_index")
     where = places(facts.family, header)
     held = {name: [one.name for one in tensors] for name, tensors in tensors_by_component(facts.family, header).items()}
-    packed = SINGLES[facts.family].naming is not None
+    packed = holds_packed(facts.family, header)
     parts: dict[str, Any] = {}
     with _opened(path) as file:
         for name, value in index.items():
@@ -81,7 +81,7 @@ def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: to
     header = read_header(path)
     found = configs(family, header, str(path))
     where = of_component(places(family, header), name)
-    if SINGLES[family].naming is not None:
+    if holds_packed(family, header):
         return filled_component(kind, found[name], path, header, where)
     with _opened(path) as file:
         return mapped_component(kind, found[name], file, where, dtype)

@@ -87,6 +87,7 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
         if place is not None:
             value = tensors[place.tensor]
             value = value[slice(*place.rows)] if place.rows else value
+            value = value.T if place.tensor.endswith("text_projection") else value  # OpenCLIP multiplies from the left
             found[name] = torch.cat(value.chunk(2)[::-1]) if place.swapped else value
     if (why := misfit(made, found)) is not None:
         raise UnfitFile(why)
