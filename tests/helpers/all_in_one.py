@@ -30,21 +30,33 @@ def put_small_files() -> None:
 
 def save_all_in_one(kind: str, path: Path, *, dtype: torch.dtype = torch.bfloat16, without: str = "-") -> dict[str, Any]:
     """ "flux" or "sd3"; the parts it was written from. without: tensors whose names begin so are left out."""
+    parts = parts_of(kind)
+    for part in parts.values():
+        part.to(dtype)
+    tensors = named(kind, parts)
+    save_file({name: value.clone().contiguous() for name, value in tensors.items() if not name.startswith(without)}, path)
+    return parts
+
+
+def parts_of(kind: str) -> dict[str, Any]:
+    """The networks of "flux" or "sd3"."""
     torch.manual_seed(0)
     parts = _flux() if kind == "flux" else _sd3()
     for part in parts.values():
         liven(part)
-        part.to(dtype)
-    tensors: Tensors = {}
+    return parts
+
+
+def named(kind: str, parts: dict[str, Any]) -> Tensors:
+    """Their tensors as the file names them."""
     names = flux_original if kind == "flux" else sd3_original
-    tensors |= {f"model.diffusion_model.{name}": value for name, value in names(parts["transformer"]).items()}
+    tensors: Tensors = {f"model.diffusion_model.{name}": value for name, value in names(parts["transformer"]).items()}
     start = "vae." if kind == "flux" else "first_stage_model."
     tensors |= {start + name: value for name, value in vae_tensors(parts["vae"]).items()}
     for name, encoder in parts.items():
         if name.startswith("text_encoder"):
             tensors |= _encoder(encoder)
-    save_file({name: value.clone().contiguous() for name, value in tensors.items() if not name.startswith(without)}, path)
-    return parts
+    return tensors
 
 
 def _encoder(encoder: Any) -> Tensors:

@@ -146,8 +146,8 @@ def _open_clip(encoder: Any, prefix: str) -> dict[str, torch.Tensor]:
 
 
 def tiny_original(kind: str, seed: int = 0) -> Any:
-    """A pipeline of shapes that a file in this format may have. kind: "sd1", "sd2", "sdxl", "sdxl-refiner" or
-    "inpaint".
+    """A pipeline of shapes that a file in this format may have. kind: "sd1", "sd2", "sdxl", "sdxl-refiner", "inpaint",
+    "pix2pix" or "sdxl-pix2pix".
     """
     torch.manual_seed(seed)
     refines = kind == "sdxl-refiner"
@@ -163,13 +163,13 @@ def tiny_original(kind: str, seed: int = 0) -> Any:
         }
     unet = UNet2DConditionModel(
         sample_size=16,
-        in_channels=9 if kind == "inpaint" else 4,
+        in_channels=9 if kind == "inpaint" else 8 if kind.endswith("pix2pix") else 4,
         block_out_channels=(32, 64),
         layers_per_block=2 if refines else 1,
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D") if is_xl else ("CrossAttnDownBlock2D", "DownBlock2D"),
         up_block_types=("CrossAttnUpBlock2D", "UpBlock2D") if is_xl else ("UpBlock2D", "CrossAttnUpBlock2D"),
         cross_attention_dim=width + second if is_xl else width,
-        attention_head_dim=8 if kind in ("sd1", "inpaint") else (1, 1),  # pyright: ignore[reportArgumentType]
+        attention_head_dim=8 if kind in ("sd1", "inpaint", "pix2pix") else (1, 1),  # pyright: ignore[reportArgumentType]
         use_linear_projection=kind == "sd2" or is_xl,
         **added,
     )

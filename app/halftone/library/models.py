@@ -375,7 +375,7 @@ def _why_not(found: Recognised, header: Header) -> Words | None:
     if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
-    if found.quantised not in ("", SCALED if by_shapes else "") or not (by_shapes or found.alike):
+    if found.quantised not in ("", SCALED) or not (by_shapes or found.alike):
         return why_not(found)
     if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
         return why_not(found)

@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from diffusers import StableDiffusionInstructPix2PixPipeline
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from tests.helpers.engine_runs import Recorder, Steady, check, generate, pixels
 from tests.helpers.originals import original_names, published, save_original, tiny_original
@@ -314,3 +316,27 @@ def test_what_no_part_reads_has_no_place(saved: Callable[[str], tuple[Any, Path]
     header = read_header(saved("sd1")[1])
     assert "alphas_cumprod" in {tensor.name for tensor in header.tensors}
     assert "alphas_cumprod" not in module_names(FAMILIES["sd1"], header)
+
+
+def test_an_editing_model_in_one_file_makes_the_picture_that_its_folder_makes(
+    saved: Callable[[str], tuple[Any, Path]], engine: DiffusersEngine, tmp_path: Path
+) -> None:
+    pipe, path = saved("pix2pix")
+    bundled = {name: getattr(loaded_pipe(path), name) for name in ("scheduler", "tokenizer")}
+    parts = {name: getattr(pipe, name) for name in ("unet", "vae", "text_encoder", "safety_checker", "feature_extractor")}
+    edit = StableDiffusionInstructPix2PixPipeline(**parts, **bundled, requires_safety_checker=False)
+    folder = tmp_path / "folder"
+    edit.to(torch.float16).save_pretrained(folder)
+    facts = describe(str(path))
+    assert (facts.pipeline, facts.base) == (
+        "StableDiffusionInstructPix2PixPipeline",
+        "Stable Diffusion 1.x edit (InstructPix2Pix)",
+    )
+    image = tmp_path / "start.png"
+    Image.new("RGB", (32, 32), "teal").save(image)
+    ours, theirs = (generate(engine, model, "float32", image=str(image))[0] for model in (path, folder))
+    assert ours.images[0].state == "clean"
+    assert (pixels(ours) == pixels(theirs)).all()
+    with pytest.raises(HalftoneError) as caught:
+        generate(engine, path)
+    assert caught.value.code == "picture-needed"

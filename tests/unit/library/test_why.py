@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header, tensors, write_sparse
 from tests.helpers.model_files import safetensors, write_folder, write_json
-from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWEN, SD1, SD1_UNET, SDXL, VAE
+from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWEN, SD1_UNET, SDXL, VAE
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -62,7 +62,7 @@ def test_why_a_file_cannot_run(tmp_path: Path, patterns: str, name: str, detail:
 
 def test_a_variant_that_is_built_otherwise_is_not_run_as_its_family(tmp_path: Path) -> None:
     for changed, base in (
-        (SD1.replace("320,4,3,3", "320,8,3,3"), "Stable Diffusion 1.x edit (InstructPix2Pix)"),
+        (f"{SDXL} edm_vpred.sigma_max", "CosXL"),
         (f"{SDXL} edm_mean", "Playground v2.5"),
     ):
         facts = described(tmp_path, changed)

@@ -17,7 +17,7 @@ from halftone.engine.extras.own_names import converted
 from halftone.engine.loading.load import Loaded, component_from, make_ready, told_loading
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.lora import changed_components
-from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type
+from halftone.engine.weights.file_tensors import fill, mapped, misfit, one_type, unread
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.add_ons.denoisers import (
@@ -73,16 +73,17 @@ def read_denoiser(loaded: Loaded, name: str, path: str) -> nn.Module:
             made = cast("nn.Module", type(own).from_config(own.config))
         tensors = mapped(Path(path), denoiser_tensors(read_transformer(path)))  # by the names of the file
         found = converted(made, tensors)
-        if (why := misfit(made, found)) is not None:
+        where = places_in_file(made, tensors)
+        if (why := misfit(made, found) or (unread(tensors, where) if where else None)) is not None:
             model, family = loaded.facts.name, loaded.facts.family
             raise HalftoneError("transformer-other-model", name=vae_name(path), model=model, detail=why, family=family)
-        loaded.file_names[name] = _places(made, tensors)
+        loaded.file_names[name] = where
         fill(made, found)
         compute_missing_tables(made)
     return made
 
 
-def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
+def places_in_file(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """Tensor of the file -> its parameter; of several that lie in one tensor, the first. {} where that is unknown."""
     names = list(tensors)
     tags = {
@@ -94,6 +95,7 @@ def _places(made: nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, s
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError):
         return {}
     places: dict[str, str] = {}
-    for name, tag in found.items():
-        places.setdefault(names[int(tag.reshape(-1)[0])], name)
+    for name in made.state_dict():
+        if name in found:
+            places.setdefault(names[int(found[name].reshape(-1)[0])], name)
     return places

@@ -14,10 +14,20 @@ from torch import nn
 
 from halftone.contract.facts import ModelFacts
 from halftone.engine.loading.small_tokenizers import small_tokenizer
-from halftone.engine.weights.file_tensors import filled_component, one_type
-from halftone.engine.weights.mapped import mapped_component
+from halftone.engine.weights.file_tensors import filled_component, one_type, unread
+from halftone.engine.weights.mapped import UnfitFile, mapped_component
+from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.precision import split_rows
-from halftone.library.families.single_files import SINGLES, Config, configs, of_component, place_of, places
+from halftone.library.families.original_names import Place
+from halftone.library.families.single_files import (
+    Config,
+    configs,
+    holds_packed,
+    of_component,
+    place_of,
+    places,
+    tensors_by_component,
+)
 from halftone.library.files.header import read_header
 from halftone.library.prompts.tokens import merges, vocabulary
 
@@ -32,7 +42,8 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     found = configs(facts.family, header, facts.path)
     index = found.pop("model_index")
     where = places(facts.family, header)
-    packed = SINGLES[facts.family].naming is not None
+    held = {name: [one.name for one in tensors] for name, tensors in tensors_by_component(facts.family, header).items()}
+    packed = holds_packed(facts.family, header)
     parts: dict[str, Any] = {}
     with _opened(path) as file:
         for name, value in index.items():
@@ -47,13 +58,22 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
                 parts[name] = getattr(diffusers, kind).from_config(found[name])
             else:
                 own = getattr(diffusers if library == "diffusers" else transformers, kind)
+                places_there = of_component(where, name)
                 if packed:
-                    parts[name] = filled_component(own, found[name], path, header, of_component(where, name))
+                    parts[name] = filled_component(own, found[name], path, header, places_there)
                     stored[name] = one_type(parts[name].parameters())
-                    continue
-                parts[name] = mapped_component(own, found[name], file, of_component(where, name), stored[name])
+                else:
+                    parts[name] = mapped_component(own, found[name], file, places_there, stored[name])
+                if (why := unread(held[name], _read(parts[name], places_there))) is not None:
+                    raise UnfitFile(why)
     options = {name: value for name, value in index.items() if not isinstance(value, list) and not name.startswith("_")}
     return getattr(diffusers, facts.pipeline)(**parts, **options)
+
+
+def _read(module: nn.Module, where: Mapping[str, Place]) -> set[str]:
+    """Tensors of the file that a component holds."""
+    names = {*module.state_dict(), *(f"{name}.weight" for name in packed_layers(module))}
+    return {place.tensor for name, place in where.items() if name in names}
 
 
 def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
@@ -61,7 +81,7 @@ def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: to
     header = read_header(path)
     found = configs(family, header, str(path))
     where = of_component(places(family, header), name)
-    if SINGLES[family].naming is not None:
+    if holds_packed(family, header):
         return filled_component(kind, found[name], path, header, where)
     with _opened(path) as file:
         return mapped_component(kind, found[name], file, where, dtype)

@@ -1,6 +1,7 @@
 """Tensors of a file, mapped and not yet read, and how an empty network takes them; what is packed in the file stays packed."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -27,6 +28,11 @@ _TYPES: Final = {
     **FLOAT8,
 }
 _WEIGHT: Final = ".weight"
+_BLOCKS: Final = re.compile(
+    r"(?:(?:model\.)?diffusion_model\.|(?:first_stage_model|vae)\.(?=(?:en|de)coder\.))?"
+    r"(?:\w+blocks?|\w+layers|(?:en|de)coder|position_net)\.\w+\."
+)
+"""Beginnings of the names of layers, in denoisers and VAEs."""
 
 
 def mapped(path: Path, named: Iterable[tuple[str, TensorInfo]]) -> dict[str, torch.Tensor]:
@@ -81,6 +87,7 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
         if place is not None:
             value = tensors[place.tensor]
             value = value[slice(*place.rows)] if place.rows else value
+            value = value.T if place.tensor.endswith("text_projection") else value  # OpenCLIP multiplies from the left
             found[name] = torch.cat(value.chunk(2)[::-1]) if place.swapped else value
     if (why := misfit(made, found)) is not None:
         raise UnfitFile(why)
@@ -100,6 +107,15 @@ def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> Words | None:
         if not fits(held, wanted):
             return Words("its tensor {0} is {1}, and the model's own is {2}", (name, _times(held), _times(wanted)))
     return None
+
+
+def unread(names: Iterable[str], placed: Container[str]) -> Words | None:
+    """The first layer of a network's blocks that has no place, as the end of a sentence. names: of tensors; placed: those that a
+    network reads. Beside its blocks a file may hold tables that are computed here, and notes.
+    """
+    left = (name for name in names if name not in placed and not is_scale(name) and _BLOCKS.match(name))
+    layer = next((name.removesuffix(_WEIGHT) for name in left), None)
+    return None if layer is None else Words("it has the layer {0}, which diffusers does not build", (layer,))
 
 
 def _times(shape: tuple[int, ...]) -> Words | str:

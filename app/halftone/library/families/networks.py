@@ -17,7 +17,7 @@ from halftone.library.add_ons.controlnets import denoiser_config, folder_config,
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
 from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
 from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
-from halftone.library.families.single_files import SINGLES, configs, module_names
+from halftone.library.families.single_files import SINGLES, configs, holds_packed, module_names
 from halftone.library.files.folder import read_part
 from halftone.library.files.header import TensorInfo, read_header
 
@@ -133,7 +133,7 @@ def files_in(extras: Extras, model: ModelFacts) -> tuple[tuple[str, ...], ...]:
     """Paths that decide the networks of a model: the same paths, the same networks. LoRAs count where weights may stay packed, as
     their factors are kept beside these.
     """
-    packed = extras.transformer is not None or (model.format == "single-file" and _stays(model.family))
+    packed = extras.transformer is not None or (model.format == "single-file" and _may_be_packed(model))
     return (
         () if extras.vae is None else (extras.vae,),
         () if extras.transformer is None else (extras.transformer,),
@@ -169,9 +169,7 @@ def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
-    """The networks of a whole model in one file; () for other files. UNets' 8-bit numbers are converted when they are read.
-    loras: their share in the denoiser; in a text encoder it is small.
-    """
+    """The networks of a whole model in one file; () for other files. loras: counted in the denoiser alone."""
     if model.family not in SINGLES:
         return ()
     header = read_header(path)
@@ -182,13 +180,14 @@ def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Netw
             component, own = names[tensor.name]
             tensors.setdefault(component, []).append(msgspec.structs.replace(tensor, name=own))
     found = [(network(name, parts.get(name, {}), own), own) for name, own in tensors.items()]
-    stays = _stays(model.family)
+    stays = holds_packed(model.family, header)
     return tuple(_packed(one, own, loras if one.work == "denoise" else ()) if stays else one for one, own in found)
 
 
-def _stays(family: str) -> bool:
-    """Whether 8-bit numbers of a whole model in one file stay so in memory."""
-    return family in SINGLES and SINGLES[family].naming is not None
+def _may_be_packed(model: ModelFacts) -> bool:
+    """Whether weights of a whole model in one file may stay packed, by its facts alone."""
+    eight_bits = any(kind.startswith("float8") for kind in model.stored.values())
+    return model.family in SINGLES and (SINGLES[model.family].naming is not None or eight_bits)
 
 
 def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo], *, work: Work | None = None) -> Network:

@@ -31,6 +31,7 @@ Kind = Literal[
 LAYOUTS: Final[tuple[Layout, ...]] = (*TRANSFORMERS, *UNETS)
 
 _DENOISER: Final = ("model.diffusion_model.", "diffusion_model.", "net.", "unet.", "transformer.", "dit.", "model.", "")
+_WRAPPED: Final = "state_dict."
 _PART: Final = re.compile(
     r"(?:first_stage_model|vae|audio_vae|cond_stage_model\.(?:transformer|model)|conditioner\.embedders\.\d+\.(?:transformer|model)"
     r"|text_encoders\.[^.]+(?:\.transformer)?|text_encoder(?:_\d)?(?:\.transformer)?|clip_[lgh](?:\.transformer)?"
@@ -88,8 +89,8 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def recognise(header: Header, name: str = "") -> Recognised:
     """Recognise the file with this header. name: the file's, without its ending; used only where shapes leave a choice."""
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    found = _recognised(View(shapes), header.metadata, name)
+    view = view_of(header.tensors)
+    found = _recognised(view.below(_wrapper(view)), header.metadata, name)
     dtype = stored_dtype(list(header.tensors))
     return msgspec.structs.replace(found, dtype=dtype, quantised=_quantised(header, dtype))
 
@@ -147,9 +148,14 @@ def _whole(view: View, metadata: Mapping[str, str], name: str) -> Recognised | N
     return _denoiser(_with_rest(view, prefix), layout, _parts(view, prefix), metadata, name)
 
 
+def _wrapper(view: View) -> str:
+    """What stands before all names of a model that was saved with the state of its training."""
+    return _WRAPPED if view.begins(f"{_WRAPPED}{_DENOISER[0]}") else ""
+
+
 def denoiser_in(view: View) -> tuple[str, Layout] | None:
     """(what stands before the names of the denoiser's tensors, how it lies there); None where there is none that is known."""
-    for prefix in _DENOISER:
+    for prefix in (_wrapper(view) + _DENOISER[0], *_DENOISER[1:]):
         if not view.begins(prefix):
             continue
         own = _with_rest(view, prefix)

@@ -44,6 +44,14 @@ class Single(msgspec.Struct, frozen=True, kw_only=True):
     optional: tuple[str, ...] = ()
     naming: Naming | None = None
 
+    def starts(self, component: str) -> tuple[str, ...]:
+        """The beginnings of its tensors' names."""
+        return tuple(wrapper + start for wrapper in ("", _WRAPPED) for start in self.prefixes[component])
+
+
+_WRAPPED: Final = "state_dict."
+"""Before the names of a model that was saved with the state of its training."""
+
 
 def _comfy(encoder: str) -> tuple[str, ...]:
     return (f"text_encoders.{encoder}.transformer.",)
@@ -51,7 +59,14 @@ def _comfy(encoder: str) -> tuple[str, ...]:
 
 SINGLES: Final[dict[str, Single]] = {
     SD1.name: Single(key="sd1", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.transformer.",)}),
-    SD2.name: Single(key="sd2", prefixes={"unet": (_UNET,), "vae": _FIRST, "text_encoder": ("cond_stage_model.model.",)}),
+    SD2.name: Single(
+        key="sd2",
+        prefixes={
+            "unet": (_UNET,),
+            "vae": _FIRST,
+            "text_encoder": ("cond_stage_model.model.", "conditioner.embedders.0.model."),
+        },
+    ),
     SDXL.name: Single(
         key="sdxl",
         prefixes={
@@ -87,6 +102,7 @@ SINGLES: Final[dict[str, Single]] = {
 
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
 _DENOISERS: Final = ("unet", "transformer")
+_FACTORS: Final = (".scale_weight", ".weight_scale")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 """Two names of T5's embedding table, of which files have one or both."""
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
@@ -117,16 +133,21 @@ def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
     return tuple(named[name] for name in lost)
 
 
+def holds_packed(family: str, header: Header) -> bool:
+    """Whether 8-bit numbers of a whole model in one file stay so in memory; those of a UNet only where factors scale them."""
+    return SINGLES[family].naming is not None or any(tensor.name.endswith(_FACTORS) for tensor in header.tensors)
+
+
 def component_of(family: str, tensor: str) -> str | None:
     """The component of a tensor; None for averages from training and noise schedules, which none reads."""
-    prefixes = SINGLES[family].prefixes.items()
-    return next((name for name, starts in prefixes if tensor.startswith(starts)), None)
+    single = SINGLES[family]
+    return next((name for name in single.prefixes if tensor.startswith(single.starts(name))), None)
 
 
 def tensors_by_component(family: str, header: Header) -> dict[str, list[TensorInfo]]:
     """Component -> its tensors."""
-    prefixes = SINGLES[family].prefixes.items()
-    found = {name: [tensor for tensor in header.tensors if tensor.name.startswith(starts)] for name, starts in prefixes}
+    starts = {name: SINGLES[family].starts(name) for name in SINGLES[family].prefixes}
+    found = {name: [tensor for tensor in header.tensors if tensor.name.startswith(own)] for name, own in starts.items()}
     return {name: tensors for name, tensors in found.items() if tensors}
 
 
@@ -148,8 +169,8 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
     single = SINGLES[family]
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     found: dict[tuple[str, str], Place] = {}
-    for component, starts in single.prefixes.items():
-        for start in starts:
+    for component in single.prefixes:
+        for start in single.starts(component):
             own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
             if component in _DENOISERS and single.naming is not None:
                 inside = dict(transformer_places(single.naming, own))
@@ -192,7 +213,7 @@ def configs(family: str, header: Header, path: str) -> dict[str, Config]:
     folder = resources() / "configs" / single.key
     found = {file.parent.name: cast("Config", read_json(file)) for file in sorted(folder.glob("*/*.json"))}
     found["model_index"] = cast("Config", read_json(folder / "model_index.json"))
-    own = {name: _without(starts, header) for name, starts in single.prefixes.items()}
+    own = {name: _without(single.starts(name), header) for name in single.prefixes}
     for name in single.optional:
         if not own[name]:
             del own[name], found[name]
@@ -233,8 +254,13 @@ def _complete_unet(found: dict[str, Config], shapes: single_configs.Shapes, head
         pooled = found["text_encoder_2"]["projection_dim"]
         numbers = 5 if found["model_index"].get("requires_aesthetics_score") else 6  # sizes, or sizes and a score
         found["unet"]["addition_time_embed_dim"] = (found["unet"]["projection_class_embeddings_input_dim"] - pooled) // numbers
-    if found["unet"]["in_channels"] > found["vae"]["latent_channels"]:
-        found["model_index"]["_class_name"] = str(found["model_index"]["_class_name"]).replace("Pipeline", "InpaintPipeline")
+    inputs, latents = found["unet"]["in_channels"], found["vae"]["latent_channels"]
+    if inputs > latents:  # it takes a picture, too; and to fill a hole, the mask
+        kind = "InstructPix2PixPipeline" if inputs == 2 * latents else "InpaintPipeline"
+        index = found["model_index"]
+        index["_class_name"] = str(index["_class_name"]).replace("Pipeline", kind)
+        if index["_class_name"] == "StableDiffusionXLInstructPix2PixPipeline":  # it takes none of those that may be left out
+            found["model_index"] = {name: value for name, value in index.items() if value != [None, None]}
     found["scheduler"] |= _prediction(header)
 
 

@@ -54,8 +54,8 @@ VAES: Final[tuple[PartKind, ...]] = (
     _kind("VAE encoder", "encoder.conv_in.*", "encoder.conv_out.*", without=("decoder.*",)),
 )
 
-_HF: Final = "text_model.encoder.layers.0.self_attn.q_proj.weight"
-_HF_TABLE: Final = "text_model.embeddings.token_embedding.weight"
+_HF: Final = "{text_model.,}encoder.layers.0.self_attn.q_proj.weight"
+_HF_TABLE: Final = "{text_model.,}embeddings.token_embedding.weight"
 _OPEN: Final = "{transformer.,}resblocks.0.attn.in_proj_weight"
 _T5: Final = "{encoder.,}block.0.layer.0.SelfAttention.q.weight"
 _T5_TABLE: Final = "{shared,encoder.embed_tokens,embed_tokens}.weight"

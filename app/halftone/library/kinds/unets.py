@@ -14,7 +14,7 @@ def _bases(naming: str, name: str, low: str = "") -> tuple[Base, ...]:
     first = _INPUT[naming]
     return (
         Base(f"{name} inpainting", (f"{first}[*,9,...]",), takes=("picture", "mask"), alike=True),
-        Base(f"{name} edit (InstructPix2Pix)", (f"{first}[*,8,...]",), takes=("picture",)),
+        Base(f"{name} edit (InstructPix2Pix)", (f"{first}[*,8,...]",), takes=("picture",), alike=True),
         Base(low or f"{name} upscaler", (f"{first}[*,7,...]",), takes=("low-resolution picture",)),
         Base(f"{name} depth", (f"{first}[*,5,...]",), prediction="epsilon", takes=("depth map",)),
         Base(f"{name} LCM", (_CONDITION[naming],), steps=4, guidance=8.0),
@@ -27,6 +27,7 @@ _SD2: Final = (
     _bases(DIFFUSERS, "Stable Diffusion 2.x", "Stable Diffusion x4 upscaler"),
 )
 _PLAYGROUND: Final = Base("Playground v2.5", ("edm_mean",), guidance=3.0, steps=50, prediction="edm")
+_COSXL: Final = Base("CosXL", ("edm_vpred.sigma_max",), prediction="edm")
 _SMALLER: Final = (
     Base("SSD-1B", ("input_blocks.7.1.transformer_blocks.3.norm1.weight",), without=("middle_block.1.norm.weight",)),
     Base(
@@ -62,7 +63,9 @@ UNETS: Final[tuple[Layout, ...]] = (
     diffusers(
         of.REFINER, "down_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k.weight[*,1280]", "add_embedding.linear_1.weight"
     ),
-    original(of.SDXL, "label_emb.0.0.weight", "input_blocks.*", bases=(*_bases(ORIGINAL, "SDXL"), _PLAYGROUND, *_SMALLER)),
+    original(
+        of.SDXL, "label_emb.0.0.weight", "input_blocks.*", bases=(_COSXL, *_bases(ORIGINAL, "SDXL"), _PLAYGROUND, *_SMALLER)
+    ),
     diffusers(
         of.SDXL, "conv_in.weight", "add_embedding.linear_1.weight", "down_blocks.0.resnets.*", bases=_bases(DIFFUSERS, "SDXL")
     ),
@@ -124,6 +127,7 @@ UNETS: Final[tuple[Layout, ...]] = (
         bases=_SD2[1],
     ),
     original(of.SD2, "cond_stage_model.model.*", bases=_SD2[0]),
+    original(of.SD2, "conditioner.embedders.0.model.*", "input_blocks.*", without=("label_emb.0.0.weight",), bases=_SD2[0]),
     original(of.SD1, "input_blocks.0.0.weight", "{output_blocks,out}.*", bases=_SD1[0]),
     original(of.SD1, "cond_stage_model.transformer.*", "input_blocks.*", bases=_SD1[0]),
     diffusers(
