@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers import HunyuanVideoPipeline, HunyuanVideoTransformer3DModel
 from safetensors.torch import save_file
 from tests.bench.families import run
 from tests.bench.families.table import CASES
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.patches.lora import Adapter, left_out, patches_of, read_adapters
@@ -52,7 +54,7 @@ def pipelines(folder: Path) -> dict[str, Loaded]:
     return made
 
 
-def lora_of(network: Any, prefix: str, sep: str, table: Any, *, dora: str = "") -> tuple[Tensors, Tensors]:
+def lora_of(network: Any, prefix: str, sep: str, table: Any, *, dora: str = "", alpha: float = ALPHA) -> tuple[Tensors, Tensors]:
     """(the file, module -> what the whole of it adds). dora: "" or over what its magnitudes go, "rows" or "columns"."""
     torch.manual_seed(1)
     tensors: Tensors = {}
@@ -63,8 +65,8 @@ def lora_of(network: Any, prefix: str, sep: str, table: Any, *, dora: str = "") 
         exact = torch.cat([network.get_submodule(module).weight.detach().float() for module in modules])
         first, second = torch.randn(RANK, exact.shape[1]) * 0.1, torch.randn(exact.shape[0], RANK) * 0.1
         key = prefix + layer.replace(".", sep)
-        tensors |= {f"{key}.{down}.weight": first, f"{key}.{up}.weight": second, f"{key}.alpha": torch.tensor(ALPHA)}
-        added = second @ first * (ALPHA / RANK)
+        tensors |= {f"{key}.{down}.weight": first, f"{key}.{up}.weight": second, f"{key}.alpha": torch.tensor(alpha)}
+        added = second @ first * (alpha / RANK)
         if dora:
             over = 1 if dora == "rows" else 0
             lengths = exact.norm(dim=over, keepdim=True) * (1 + 0.3 * torch.rand(1))
@@ -128,19 +130,54 @@ def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, 
     assert str(told) == "1 of 5 layers of the LoRA a do not fit this model and were left out."
 
 
-def test_a_bias_that_diffusers_drops_is_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+def test_a_bias_is_changed_beside_the_magnitudes(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
     loaded = pipelines["FLUX.1 dev"]
     tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
     tensors["lora_unet_double_blocks_0_img_attn_proj.diff_b"] = torch.ones(32)
     adapter = read(loaded, tensors, tmp_path / "a.safetensors")
     check_added(loaded, adapter, wanted)
+    changed = exact_weights(loaded.pipe.transformer).but(patches_of([adapter], "transformer"))
+    own = loaded.pipe.transformer.get_submodule("transformer_blocks.0.attn.to_out.0").bias
+    assert torch.allclose(changed["transformer_blocks.0.attn.to_out.0.bias"], own + WEIGHT)
+    assert left_out([adapter]) == ()
+
+
+def test_a_tensor_that_nobody_knows_is_named(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    loaded = pipelines["FLUX.1 dev"]
+    tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
+    more = {**tensors, "lora_unet_double_blocks_0_img_attn_proj.what": torch.ones(32)}
+    adapter = read(loaded, more, tmp_path / "a.safetensors")
+    check_added(loaded, adapter, wanted)
     said = "1 tensor of the LoRA a holds a change of a kind that this model cannot use and was left out."
     assert list(map(str, left_out([adapter]))) == [said]
 
 
-def test_a_tensor_that_nobody_knows_is_refused(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
-    loaded = pipelines["FLUX.1 dev"]
-    tensors, _ = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX, dora="rows")
-    with pytest.raises(HalftoneError) as caught:
-        read(loaded, {**tensors, "lora_unet_double_blocks_0_img_attn_proj.what": torch.ones(32)}, tmp_path / "a.safetensors")
-    assert caught.value.code == "lora-other-base"
+HUNYUAN = {
+    "double_blocks.0.img_attn_qkv": ("transformer_blocks.0.attn", ("to_q", "to_k", "to_v")),
+    "single_blocks.0.linear2": ("single_transformer_blocks.0", ("proj_out",)),
+}
+
+
+@pytest.mark.parametrize("dora", ["", "rows"])
+def test_names_that_only_diffusers_knows_are_followed(tmp_path: Path, dora: str) -> None:
+    network: Any = HunyuanVideoTransformer3DModel(
+        in_channels=4, out_channels=4, num_attention_heads=2, attention_head_dim=16, num_layers=1, num_single_layers=1,
+        num_refiner_layers=1, text_embed_dim=16, pooled_projection_dim=8, rope_axes_dim=(4, 4, 8),
+    )  # fmt: skip
+    parts: Any = dict.fromkeys(("text_encoder", "tokenizer", "vae", "scheduler", "text_encoder_2", "tokenizer_2"))
+    pipe = HunyuanVideoPipeline(transformer=network, **parts)
+    tensors, wanted = lora_of(network, "transformer.", ".", HUNYUAN, dora=dora, alpha=RANK)
+    plain = {name: value for name, value in tensors.items() if not name.endswith("alpha")}
+    file = tmp_path / "a.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in plain.items()}, file)
+    model = ModelFacts(
+        id="m", name="m", path="m", family="", format="diffusers", stored_dtype="float32", fingerprint="", size_bytes=1
+    )
+    (adapter,) = read_adapters(pipe, model, [Lora(path=str(file))])
+    assert adapter.layers["transformer"].keys() == wanted.keys()
+    assert left_out([adapter]) == ()
+    for module, change in adapter.layers["transformer"].items():
+        held = {"weight": network.get_submodule(module).weight.detach()}
+        held |= {"bias": network.get_submodule(module).bias.detach()}
+        added = change.merged(held, 1.0)["weight"] - held["weight"]
+        assert torch.allclose(added, wanted[module], atol=1e-6), module

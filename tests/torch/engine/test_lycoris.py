@@ -195,9 +195,12 @@ CASES: dict[str, tuple[Callable[[torch.Size], Tensors], str]] = {
 
 
 WAYS = [
-    (case, names) for case in CASES for names in ("kohya", "original", "peft") if names != "peft" or CASES[case][0] is not lora
+    (case, names)
+    for case in CASES
+    for names in ("kohya", "original", "peft")
+    if names != "peft" or CASES[case][0] is not dora_of_inputs
 ]
-"""diffusers itself reads plain LoRAs in the form of peft."""
+"""peft's magnitudes are over the outputs."""
 
 
 @pytest.fixture(scope="module")

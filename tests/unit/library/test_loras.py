@@ -128,12 +128,12 @@ def test_of_many_those_are_told_first_that_are_spelled_nearly_alike(tmp_path: Pa
     assert "Found: watercolour, waterfall, a0, a1" in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "kind"), [("oft_unet_a.oft_blocks", "OFT"), ("lora_unet_a.a1.weight", "GLoRA")])
+@pytest.mark.parametrize(("key", "kind"), [("unet.a.oft_R.weight", "OFT (peft)"), ("unet.a.vera_lambda_b", "VeRA")])
 def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Path, key: str, kind: str) -> None:
     (tmp_path / "a.safetensors").write_bytes(safetensors({key: ramp(2, 2)}))
     with pytest.raises(HalftoneError) as caught:
         check_loras((Lora(path=str(tmp_path / "a.safetensors")),))
     assert str(caught.value) == (
-        f"The LoRA a is of the unsupported kind {kind}. Supported: LoRA, LoCon, LoHa, LoKr, IA3, "
-        "DoRA and full weight differences. Choose another LoRA, or remove it."
+        f"The LoRA a is of the unsupported kind {kind}. Supported: LoRA, LoCon, LoHa, LoKr, OFT, BOFT, "
+        "GLoRA, IA3, DoRA and full weight differences. Choose another LoRA, or remove it."
     )

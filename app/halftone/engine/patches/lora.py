@@ -1,4 +1,4 @@
-"""LoRAs: read by diffusers into an empty copy of the pipeline, added to a component's exact weights in float32.
+"""LoRAs: read from their files by the names of the model's layers, added to a component's exact weights in float32.
 
 So a LoRA costs nothing while a picture is made, and every module keeps its name and place: regions, groups that are rescaled
 together, the probe and the comparison with the file see the same network.
@@ -25,7 +25,6 @@ from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
 from halftone.engine.patches.lora_rows import (
-    Unusable,
     arrived,
     changed,
     file_layers,
@@ -35,7 +34,7 @@ from halftone.engine.patches.lora_rows import (
     with_lengths,
     without_lengths,
 )
-from halftone.engine.patches.lycoris import read_changes
+from halftone.engine.patches.lycoris import Unusable, read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
@@ -54,8 +53,8 @@ _OWN: Final = ("weight", "bias")
 """The parameters of a layer that a LoRA may change."""
 _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.default)?\.weight$")
 """One of a LoRA's tensors for each layer, in every form."""
-_TEXT_INPUT: Final = re.compile(r"(lora_te\d?_)(.*_self_attn_)([qkv])_proj\.lora_down\.weight")
-"""kohya's name of what an attention of a text encoder is given."""
+_UNFIT: Final = (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError)
+"""What is raised for a file that does not fit."""
 _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
 """Parts of the names of layers that diffusers splits into several."""
 
@@ -126,7 +125,7 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
         raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=error.words) from error
     except (OSError, SafetensorError) as error:
         raise HalftoneError("lora-not-a-lora", str(error), path=lora.path, detail=Words("it cannot be read")) from error
-    except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError) as error:
+    except _UNFIT as error:
         if is_out_of_memory(error):
             raise
         log.info("the LoRA %s does not fit", lora.path, exc_info=True)
@@ -147,13 +146,23 @@ class _Read(NamedTuple):
 
 def _read_layers(shell: Callable[[], Any], path: Path) -> _Read:
     """shell: makes an empty copy of the pipeline. Raises Unusable."""
+    found = read_changes(path, _networks(shell()))
+    own = _Read(found.layers, found.total, found.total - found.placed, found.unread)
     names = [tensor.name for tensor in read_header(path).tensors]
-    plain = is_plain(names)
-    if not plain:
-        layers, total, unread = read_changes(path, _networks(shell()))
-        if layers or not any(_DOWN.search(name) for name in names):
-            return _Read(layers, total, total - sum(map(len, layers.values())), unread)
-    # diffusers knows more names of layers, but none of them with magnitudes of DoRA
+    if (own.layers and not own.left_out) or not any(_DOWN.search(name) for name in names):
+        return own
+    try:
+        theirs = _read_by_diffusers(shell, path, plain=is_plain(names))
+    except (Unusable, *_UNFIT) as error:
+        if is_out_of_memory(error) or not own.layers:
+            raise
+        log.info("diffusers cannot read the LoRA %s", path, exc_info=True)
+        return own
+    return theirs if theirs.layers and (theirs.left_out < own.left_out or not own.layers) else own
+
+
+def _read_by_diffusers(shell: Callable[[], Any], path: Path, *, plain: bool) -> _Read:
+    """It knows the names of more families, but none of them with magnitudes of DoRA."""
     readings = _as_diffusers(shell(), path, None if plain else without_lengths(load_file(path)))
     if plain and (total := _layers_in(path)):
         return _Read(readings, total, max(0, total - sum(map(len, readings.values()))))
@@ -164,7 +173,7 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
     """Return what diffusers read of a file whose layers it renamed, with what it left out. Raises Unusable."""
     tensors = load_file(path)
     held = file_layers(tensors)
-    probe = _as_diffusers(shell, path, numbered(_completed(path) or tensors, held))
+    probe = _as_diffusers(shell, path, numbered(tensors, held))
     rows = {(name, module): rows_in(layer) for name, own in probe.items() for module, layer in own.items()}
     found: dict[str, dict[str, Change]] = {}
     for component, own in readings.items():
@@ -189,49 +198,12 @@ def _as_diffusers(
 ) -> dict[str, dict[str, "_PeftLayer"]]:
     """Component -> module -> what diffusers and peft read there. instead: tensors in the place of the file's."""
     with quiet_libraries(), silent_loaders():
-        completed = _completed(path)
         if instead is not None:
             shell.load_lora_weights(dict(instead), adapter_name=_ADAPTER)
-        elif completed:
-            shell.load_lora_weights(completed, adapter_name=_ADAPTER)
         else:
             shell.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=_ADAPTER, local_files_only=True)
     found = {name: _layers(part) for name, part in components(shell).items()}
-    if completed:
-        found = {name: _without_zeros(own) for name, own in found.items()}
     return {name: {module: _PeftLayer(layer) for module, layer in own.items()} for name, own in found.items() if own}
-
-
-def _completed(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a kohya file that changes q, k or v of a text encoder but no out_proj, with zeros there.
-
-    diffusers (0.42, convert_state_dict_to_diffusers) knows the form by an out_proj, and drops q, k and v without one. Empty for
-    every other file.
-    """
-    names = [tensor.name for tensor in read_header(path).tensors]
-    inputs = {match[1]: match for name in names if (match := _TEXT_INPUT.fullmatch(name))}
-    lone = [match for text, match in inputs.items() if not any(_is_output_of(text, name) for name in names)]
-    if not lone:
-        return {}
-    tensors = load_file(path)
-    for match in lone:
-        for side in ("down", "up"):
-            like = tensors[f"{match[1]}{match[2]}{match[3]}_proj.lora_{side}.weight"]
-            tensors[f"{match[1]}{match[2]}out_proj.lora_{side}.weight"] = torch.zeros_like(like)
-    return tensors
-
-
-def _is_output_of(text: str, name: str) -> bool:
-    return name.startswith(text) and name.endswith("_out_proj.lora_down.weight")
-
-
-def _without_zeros(layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the layers that were only added."""
-    return {
-        name: layer
-        for name, layer in layers.items()
-        if not name.endswith(".out_proj") or any(bool(up.weight.any()) for up in layer.lora_B.values())
-    }
 
 
 def _layers_in(path: Path) -> int:

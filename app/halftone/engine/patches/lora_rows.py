@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import torch
 
 from halftone.contract.wording import Words
-from halftone.engine.patches.lycoris import decomposed
+from halftone.engine.patches.lycoris import Unusable, decomposed
 from halftone.engine.weights.recipe import Delta
 
 Tensors = Mapping[str, torch.Tensor]
@@ -58,14 +58,6 @@ class Reading(Protocol):
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None: ...
 
     def merged(self, held: Tensors, weight: float) -> Mapping[str, torch.Tensor]: ...
-
-
-class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end of a sentence
-    """Something would be lost. words: what, as the end of a sentence."""
-
-    def __init__(self, words: Words) -> None:
-        super().__init__(words.text())
-        self.words = words
 
 
 def file_layers(tensors: Tensors) -> tuple[FileLayer, ...]:

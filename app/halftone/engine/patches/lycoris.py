@@ -1,13 +1,15 @@
-"""What the layers of LyCORIS files (LoHa, LoKr, IA3, DoRA, whole differences) do to their weights.
+"""What the layers of LoRAs and LyCORIS files (LoHa, LoKr, OFT, BOFT, GLoRA, IA3, DoRA, whole differences) do to their weights.
 
-Read as by A1111 and ComfyUI: a weight of w adds w times what the whole file would change. The products are peft's.
+Read as by their trainers: a weight of w adds w times what the whole file would change. The products are peft's.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from peft.tuners.loha.layer import make_weight, make_weight_cp
@@ -16,26 +18,81 @@ from peft.tuners.lokr.layer import make_weight_cp as make_core
 from safetensors.torch import load_file
 from torch import nn
 
-from halftone.engine.weights.recipe import Delta, Whole
+from halftone.contract.wording import Words
+from halftone.engine.weights.recipe import Delta, Product, Whole
 from halftone.library.add_ons.loras import layers_of
+from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.original_names import original_unet_names
+from halftone.library.files.header import read_header
 from halftone.library.kinds.loras import place_of
 
 Tensors = Mapping[str, torch.Tensor]
 
 _PEFT_FILE: Final = "adapter_model"
 _PEFT_CONFIG: Final = "adapter_config.json"
-_RANKS: Final = {"lora_down": 0, "hada_w1_b": 0, "lokr_w1_b": 0, "lokr_w2_b": 0}
+_DIFFUSERS_CONFIG: Final = "lora_adapter_metadata"
+"""Entry of a file's own metadata in which diffusers keeps what peft writes into a file beside it."""
+_RANKS: Final = {"lora_down": 0, "hada_w1_b": 0, "lokr_w1_b": 0, "lokr_w2_b": 0, "a2": 0}
 """Factors that tell the rank, and in which of their dimensions."""
 _WRAPPER: Final = "text_model_"
+_KINDS: Final = (
+    ("lora_down", ("lora_up", "lora_mid")),
+    ("hada_w1_a", ("hada_w1_b", "hada_w2_a", "hada_w2_b", "hada_t1", "hada_t2")),
+    ("lokr_w1", ("lokr_w2", "lokr_w2_a", "lokr_w2_b", "lokr_t2")),
+    ("lokr_w1_a", ("lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b", "lokr_t2")),
+    ("oft_blocks", ("rescale",)),
+    ("oft_diag", ("rescale",)),
+    ("a1", ("a2", "b1", "b2")),
+    ("on_input", ("weight",)),
+    ("diff", ()),
+    ("set_weight", ()),
+    ("w_norm", ()),
+)
+"""The factor that each kind has, and its others; the first that fits holds."""
+_BIASES: Final = frozenset({"diff_b", "b_norm"})
+_ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "oft_blocks", "oft_diag", "a1", "set_weight"})
+"""Factors of changes that depend on the weight."""
+_BY_ROWS: Final = frozenset(
+    {"lora_up", "hada_w1_a", "hada_w2_a", "b1", "rescale", "diff", "set_weight", "w_norm", *_BIASES}
+)  # fmt: skip
+"""Factors whose first edge is the layer's rows."""
 
 
-@dataclass(frozen=True)
+class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end of a sentence
+    """Something would be lost. words: what, as the end of a sentence."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words.text())
+        self.words = words
+
+
+class Rows(NamedTuple):
+    """Rows of a file's layer that are a layer of the model. spans: from and up to, in order; total: of the file's layer."""
+
+    spans: tuple[tuple[int, int], ...]
+    total: int
+
+    @property
+    def is_all(self) -> bool:
+        return sum(end - start for start, end in self.spans) == self.total
+
+    def of(self, tensor: torch.Tensor, size: int = 1) -> torch.Tensor:
+        """These rows. size: rows that one of the tensor's stands for. Raises Unusable where they are cut."""
+        if any(edge % size for span in self.spans for edge in span):
+            raise Unusable(Words("it is an OFT whose blocks span layers that this model keeps separate"))
+        return torch.cat([tensor[start // size : end // size] for start, end in self.spans])
+
+
+@dataclass(frozen=True, eq=False)
 class Change:
-    """A layer's change. factors: as stored, by LyCORIS' names; scale: alpha through rank."""
+    """A layer's change. factors: as stored, by LyCORIS' names; scale: alpha through rank, or the limit of an OFT, 0 for none.
+
+    rows: which of the file's layer it is, None for all in order; only factors that cannot be cut are still whole.
+    """
 
     factors: Tensors
     scale: float
+    rows: Rows | None = None
 
     @property
     def finite(self) -> bool:
@@ -44,43 +101,60 @@ class Change:
     @property
     def has_bias(self) -> bool:
         """Whether it changes the bias."""
-        return bool({"diff_b", "b_norm"} & self.factors.keys())
+        return bool(_BIASES & self.factors.keys())
 
     def delta(self, weight: float, like: torch.Tensor) -> Delta | None:
         """All that it does to a weight of that shape, if it only adds something that does not depend on the weight."""
-        if {"dora_scale", "on_input"} & self.factors.keys() or self.has_bias:
+        if _ON_WEIGHTS & self.factors.keys() or self.has_bias:
             return None
-        given = _delta({name: tensor.float() for name, tensor in self.factors.items()}, self.scale, like)
+        if (pair := self._pair()) is not None and like.dim() == 2:
+            return Product(*pair, self.scale * weight)
+        given = self._change({name: tensor.float() for name, tensor in self.factors.items()}, like)
         return None if given is None else Whole(given, weight)
 
-    def pair(self, weight: float) -> None:
-        """Return None: its change has no two factors."""
-        del weight
+    def pair(self, weight: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """(outputs, rank) and (rank, inputs) in float32 whose product is all that it adds; None where there are none."""
+        found = self._pair()
+        return None if found is None else (found[0] * (self.scale * weight), found[1])
+
+    def _pair(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        if set(self.factors) != {"lora_up", "lora_down"} or max(self.factors["lora_down"].shape[2:], default=1) > 1:
+            return None
+        return self.factors["lora_up"].float().flatten(1), self.factors["lora_down"].float().flatten(1)
 
     def merged(self, held: Tensors, weight: float) -> dict[str, torch.Tensor]:
-        """Change the exact float32 weight and bias (held). Raises ValueError, RuntimeError or KeyError where it does not fit."""
+        """Change the exact float32 weight and bias (held). Raises Unusable, and ValueError, RuntimeError or KeyError where it
+        does not fit.
+        """
         own, found = {name: tensor.float() for name, tensor in self.factors.items()}, dict(held)
-        given = _delta(own, self.scale, held["weight"])
+        given = self._change(own, held["weight"])
         if given is not None:
             if "dora_scale" in own:
                 given = decomposed(held["weight"] + given, own["dora_scale"]) - held["weight"]
             found["weight"] = held["weight"] + weight * given
-        for name in ("diff_b", "b_norm"):
-            if name in own and "bias" in held:
+        for name in _BIASES & own.keys():
+            if "bias" in held:
                 found["bias"] = held["bias"] + weight * _shaped(own[name], held["bias"])
         return found
 
-
-def _delta(own: Tensors, scale: float, exact: torch.Tensor) -> torch.Tensor | None:
-    """What the whole file adds to the weight `exact`, DoRA aside; None where it changes only the bias."""
-    for name in ("diff", "w_norm"):
-        if name in own:
-            return _shaped(own[name], exact)
-    if "on_input" in own:
-        around = [1, -1] if bool(own["on_input"]) else [-1, 1]
-        return exact * own["weight"].reshape([*around, *[1] * (exact.dim() - 2)])
-    product = _product(own, scale)
-    return None if product is None else _shaped(product, exact)
+    def _change(self, own: Tensors, exact: torch.Tensor) -> torch.Tensor | None:
+        """What the whole file adds to the weight `exact`, DoRA aside; None where it changes only the bias."""
+        for name in ("diff", "w_norm"):
+            if name in own:
+                return _shaped(own[name], exact)
+        if "set_weight" in own:
+            return _shaped(own["set_weight"], exact) - exact
+        if "on_input" in own:
+            around = [1, -1] if bool(own["on_input"]) else [-1, 1]
+            return exact * own["weight"].reshape([*around, *[1] * (exact.dim() - 2)])
+        if "oft_blocks" in own or "oft_diag" in own:
+            return _rotated(own, self.scale, exact, self.rows) - exact
+        if "a1" in own:
+            return self.scale * _generalised(own, exact)
+        product = _product(own, self.scale)
+        if product is not None and self.rows is not None and any(name.startswith("lokr_") for name in own):
+            product = self.rows.of(product)
+        return None if product is None else _shaped(product, exact)
 
 
 def _product(own: Tensors, scale: float) -> torch.Tensor | None:
@@ -94,6 +168,42 @@ def _product(own: Tensors, scale: float) -> torch.Tensor | None:
     if any(name.startswith("lokr_") for name in own):
         return make_kron(_factor(own, 1), _factor(own, 2), scale)
     return None
+
+
+def _rotated(own: Tensors, limit: float, exact: torch.Tensor, rows: Rows | None) -> torch.Tensor:
+    """The weight turned by OFT's blocks (arXiv 2306.07280), or by BOFT's butterflies (arXiv 2311.06243), and rescaled."""
+    turns = own["oft_diag"] if "oft_diag" in own else _turns(own["oft_blocks"], limit)
+    found = exact.flatten(1)
+    size = turns.shape[-1]
+    if turns.dim() == 4:
+        if rows is not None:
+            raise Unusable(Words("it is a BOFT over layers that this model keeps separate"))
+        for number, turn in enumerate(turns):
+            order = torch.arange(len(found)).reshape(-1, 2, 2**number * size // 2).transpose(1, 2).flatten()
+            turned = (turn @ found[order].unflatten(0, (-1, size))).flatten(0, 1)
+            found = turned[order.argsort()]
+    else:
+        turns = turns if rows is None else rows.of(turns, size)
+        found = torch.einsum("knm,knp->kmp", turns, found.unflatten(0, (len(turns), size))).flatten(0, 1)
+    if "rescale" in own:
+        found = found * own["rescale"].reshape(-1, 1)
+    return found.reshape(exact.shape)
+
+
+def _turns(blocks: torch.Tensor, limit: float) -> torch.Tensor:
+    """Orthogonal matrices by Cayley's transform. limit: of their generators' length together, 0 for none."""
+    skew = blocks - blocks.transpose(-1, -2)
+    if limit > 0:
+        skew = skew * (limit / torch.linalg.vector_norm(skew).clamp_min(limit))
+    one = torch.eye(blocks.shape[-1], device=blocks.device)
+    return (one + skew) @ (one - skew).inverse()
+
+
+def _generalised(own: Tensors, exact: torch.Tensor) -> torch.Tensor:
+    """GLoRA (arXiv 2306.07967): a change of the weight's inputs, and one beside it."""
+    inward, outward = (own[f"a{number}"].flatten(1) for number in (1, 2))
+    beside = own["b1"].flatten(1) @ own["b2"].flatten(1)
+    return torch.einsum("oi...,ij->oj...", exact, inward @ outward) + _shaped(beside, exact)
 
 
 def _low_rank(own: Tensors) -> torch.Tensor:
@@ -131,56 +241,140 @@ def _shaped(given: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return given.reshape(wanted.shape)
 
 
-def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> tuple[dict[str, dict[str, Change]], int, int]:
-    """(component -> module -> change, layers of the file, tensors of unknown kinds or for a missing bias). networks: component ->
-    its network, which may be empty.
+class Found(NamedTuple):
+    """What was read of a file. layers: component -> module -> change; total, placed: layers of the file, and those of them that
+    have a place; unread: tensors of unknown kinds, or for a missing bias.
+    """
 
-    Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, OSError or SafetensorError.
+    layers: dict[str, dict[str, Change]]
+    total: int
+    placed: int
+    unread: int
+
+
+def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
+    """Read a file by the names of layers that are known here. networks: component -> its network, which may be empty.
+
+    Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, Unusable where it cannot be
+    cut as the network is, OSError or SafetensorError.
     """
     tensors = load_file(path)
     layers = layers_of(tensors)
-    config = _peft_config(path)
-    known = {number: (name, _modules(network)) for name, network in networks.items() if (number := _number(name)) is not None}
+    config = _config(path)
+    known: dict[int, tuple[str, dict[str, dict[str, Rows | None]]]] = {}
+    for name, network in networks.items():
+        known.setdefault(_number(name), (name, _modules(network)))
     found: dict[str, dict[str, Change]] = {}
-    unread = len(tensors) - sum(map(len, layers.values()))
+    unread, placed = len(tensors) - sum(map(len, layers.values())), 0
     for place, factors in layers.items():
         number, flat = place_of(place)
-        component, modules = known.get(number, ("", dict[str, str]()))
-        module = modules.get(flat.removeprefix(_WRAPPER) if number else flat)
-        if module is not None:
-            change = _change({end: tensors[name] for end, name in factors.items()}, config, place)
-            _check(change, networks[component].get_submodule(module))
-            found.setdefault(component, {})[module] = change
-            biased = getattr(networks[component].get_submodule(module), "bias", None) is not None
-            unread += 0 if biased else len({"diff_b", "b_norm"} & change.factors.keys())
-    return found, len(layers), unread
+        component, names = known.get(number, ("", dict[str, dict[str, Rows | None]]()))
+        modules = names.get(flat.removeprefix(_WRAPPER)) or names.get(flat.removeprefix("transformer_"))
+        own = found.setdefault(component, {})
+        if not modules or modules.keys() & own.keys():
+            continue
+        placed += 1
+        lost = 0
+        for module, rows in modules.items():
+            target = networks[component].get_submodule(module)
+            given, left = _known({end: tensors[name] for end, name in factors.items()}, target)
+            change = _change(given, config.get(component, {}), (place, module), rows)
+            _check(change, target)
+            own[module] = change
+            biased = getattr(target, "bias", None) is not None
+            lost = left + (0 if biased else len(_BIASES & change.factors.keys()))
+        unread += lost
+    return Found({name: own for name, own in found.items() if own}, len(layers), placed, unread)
 
 
-def _number(component: str) -> int | None:
+def _number(component: str) -> int:
     """0 for the denoiser, else the number of a text encoder, as the names of layers tell it."""
     if not component.startswith("text_encoder"):
         return 0
     return int(component.removeprefix("text_encoder").removeprefix("_") or 1)
 
 
-def _modules(network: Any) -> dict[str, str]:
-    """Path of a layer, as files write it, parts joined by _ -> module."""
-    names = [name for name, module in network.named_modules() if isinstance(getattr(module, "weight", None), torch.Tensor)]
-    given = {name.replace(".", "_").removeprefix(_WRAPPER): name for name in names}
+def _modules(network: Any) -> dict[str, dict[str, Rows | None]]:
+    """Path of a layer, as files write it, parts joined by _ -> its modules, and which rows of it each is."""
+    sizes = {
+        name: module.weight.shape[0]
+        for name, module in network.named_modules()
+        if isinstance(getattr(module, "weight", None), torch.Tensor) and module.weight.dim()
+    }
+    found: dict[str, dict[str, Rows | None]] = {}
+    if (naming := NAMINGS.get(type(network).__name__)) is not None:
+        for layer, places in layer_places(naming, sizes).items():
+            total = sum(sizes[name] for name in places)
+            found[layer] = {name: _rows(place.rows, total, swapped=place.swapped) for name, place in places.items()}
     levels = getattr(getattr(network, "config", None), "layers_per_block", None)
-    original = original_unet_names(names, levels) if isinstance(levels, int) else dict[str, str]()
-    return {theirs.replace(".", "_"): name for theirs, name in original.items()} | given
+    original = original_unet_names(sizes, levels) if isinstance(levels, int) else dict[str, str]()
+    found |= {theirs: {name: None} for theirs, name in original.items()}
+    found |= {name.removesuffix(".0"): {name: None} for name in sizes if name.endswith(".to_out.0")}
+    found |= {name: {name: None} for name in sizes}
+    return {name.replace(".", "_").removeprefix(_WRAPPER): modules for name, modules in found.items()}
 
 
-def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], place: str) -> Change:
+def _rows(given: tuple[int, int] | None, total: int, *, swapped: bool) -> Rows | None:
+    if swapped:
+        return Rows(((total // 2, total), (0, total // 2)), total)
+    return None if given is None else Rows((given,), total)
+
+
+def _known(given: dict[str, torch.Tensor], target: Any) -> tuple[dict[str, torch.Tensor], int]:
+    """(the factors of the kind that it is, how many others there are). target: the layer that they change."""
+    if (lengths := given.pop("lora_magnitude_vector", None)) is not None:
+        given["dora_scale"] = lengths.reshape(-1, *[1] * (target.weight.dim() - 1)) if _of_rows(lengths, target) else lengths
+    kind = next(((name, *more) for name, more in _KINDS if name in given), ())
+    kind = (*kind, "alpha", "dora_scale") if kind else ("alpha",)
+    found = {name: value for name, value in given.items() if name in (*kind, *_BIASES)}
+    if "a1" in found and _is_first_form(found, target.weight.shape):
+        found |= {f"{side}{number}": given[f"{side}{3 - number}"] for side in "ab" for number in (1, 2)}
+    return found, len(given) - len(found)
+
+
+def _of_rows(lengths: torch.Tensor, target: Any) -> bool:
+    """Whether peft's magnitudes are over the outputs, as it writes them: a row, or (1, outputs, 1, 1)."""
+    return lengths.dim() == 1 or (lengths.dim() > 2 and lengths.shape[1] == target.weight.shape[0])
+
+
+def _is_first_form(own: Tensors, shape: Sequence[int]) -> bool:
+    """Whether LyCORIS wrote a GLoRA before it swapped the names of its factors."""
+    a1, a2, b1, b2 = (own[name].shape[:2] for name in ("a1", "a2", "b1", "b2"))
+    newer = a1[1] == a2[0] == b1[1] == b2[0]
+    return a1[0] == a2[1] == b1[0] == b2[1] and (not newer or shape[0] == shape[1])
+
+
+def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None) -> Change:
+    """places: of the layer, as the configuration may name it."""
     alpha = tensors.pop("alpha", None)
-    rank = next((tensors[name].shape[at] for name, at in _RANKS.items() if name in tensors), None)
     scale = 1.0
-    if alpha is not None:
-        scale = float(alpha) / rank if rank else 1.0
-    elif config:
-        scale = _told(config, "alpha", place) / _told(config, "r", place)
-    return Change(tensors, scale)
+    if "oft_blocks" in tensors:
+        *_, blocks, size, _ = tensors["oft_blocks"].shape
+        scale = float(alpha) * blocks * size if alpha is not None else 0.0
+    else:
+        rank = next((tensors[name].shape[at] for name, at in _RANKS.items() if name in tensors), 0)
+        if alpha is not None:
+            scale = float(alpha) / rank if rank else 1.0
+        elif config:
+            rank = rank or _told(config, "r", places)
+            scale = _told(config, "alpha", places) / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    change = Change(tensors, scale, rows)
+    return change if rows is None else _cut(change, rows)
+
+
+def _cut(change: Change, rows: Rows) -> Change:
+    """The change of these rows alone, as far as its factors can be cut."""
+    factors = dict(change.factors)
+    for name, tensor in change.factors.items():
+        if name in ("hada_w1_a", "hada_w2_a") and "hada_t1" in factors:
+            factors[name] = rows.of(tensor.T).T
+        elif name in _BY_ROWS or (name == "weight" and not bool(factors["on_input"])):
+            factors[name] = rows.of(tensor.reshape(rows.total, -1) if name == "weight" else tensor)
+        elif name == "dora_scale" and tensor.shape[0] == rows.total:
+            factors[name] = rows.of(tensor)
+        elif name == "dora_scale" and not rows.is_all:
+            raise Unusable(Words("it is a DoRA whose magnitudes span layers that this model keeps separate"))
+    return replace(change, factors=factors)
 
 
 def _check(change: Change, module: nn.Module) -> None:
@@ -188,20 +382,32 @@ def _check(change: Change, module: nn.Module) -> None:
     held = {name: torch.empty(tensor.shape, device="meta") for name, tensor in module.named_parameters(recurse=False)}
     on_input = {name: tensor for name, tensor in change.factors.items() if name == "on_input"}
     factors = {name: tensor.to("meta") for name, tensor in change.factors.items()} | on_input
-    Change(factors, change.scale).merged(held, 1.0)
+    replace(change, factors=factors).merged(held, 1.0)
 
 
-def _peft_config(path: Path) -> Mapping[str, Any]:
-    """peft writes alpha and rank into a file beside the tensors; {} where there is none."""
+def _config(path: Path) -> dict[str, Mapping[str, Any]]:
+    """Component -> what peft says of its LoRA: it writes alpha and rank into a file beside the tensors, diffusers into the file's
+    metadata; {} where nothing is said.
+    """
     file = path.with_name(_PEFT_CONFIG)
-    if path.stem != _PEFT_FILE or not file.is_file():
-        return {}
-    found = json.loads(file.read_text(encoding="utf-8"))
+    if path.stem == _PEFT_FILE and file.is_file():
+        said = _entries(file.read_text(encoding="utf-8"))
+        return dict.fromkeys(("unet", "transformer", "prior", "text_encoder", "text_encoder_2", "text_encoder_3"), said)
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in _entries(read_header(path).metadata.get(_DIFFUSERS_CONFIG, "{}")).items():
+        component, _, name = key.partition(".")
+        found.setdefault(component, {})[name] = value
+    return dict(found)
+
+
+def _entries(text: str) -> dict[str, Any]:
+    found = json.loads(text)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _told(config: Mapping[str, Any], name: str, place: str) -> float:
+def _told(config: Mapping[str, Any], name: str, places: Sequence[str]) -> float:
     """The configuration's value for a layer whose path ends with one of its patterns, else for all."""
     patterns: Iterable[tuple[str, Any]] = (config.get("rank_pattern" if name == "r" else "alpha_pattern") or {}).items()
-    own = next((value for key, value in patterns if place == key or place.endswith(f".{key}")), None)
+    ends = [(re.escape(key.removeprefix("^")), value) for key, value in patterns]
+    own = next((value for end, value in ends if any(re.search(rf"(?:^|\.){end}$", place) for place in places)), None)
     return float(own or config.get(name) or config.get(f"lora_{name}") or 1)

@@ -13,7 +13,11 @@ from halftone.library.kinds.marks import Shapes
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
     (r"hada_[wt][12](?:_[ab])?", "LoHa"),
     (r"lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
-    (r"(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
+    (r"(?:oft_blocks|oft_diag)", "OFT"),
+    (r"oft_[Rr](?:\.[^.\n]+)?(?:\.weight)?", "OFT (peft)"),
+    (r"boft_[Rs](?:\.[^.\n]+)?(?:\.weight)?", "BOFT (peft)"),
+    (r"ia3_l(?:\.[^.\n]+)?(?:\.weight)?", "IA3 (peft)"),
+    (r"vera_lambda_[bd](?:\.[^.\n]+)?(?:\.weight)?", "VeRA"),
     (r"[ab][12]\.weight", "GLoRA"),
     (r"lora(?:_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|\.(?:down|up)|_linear_layer\.(?:down|up))\.weight", "LoRA"),
     (r"lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
@@ -31,6 +35,8 @@ _WORDS: Final = (
     "hada_",
     "lokr_",
     "oft_",
+    "ia3_l",
+    "vera_lambda",
     ".a1.weight",
     ".diff\n",
     ".diff_b",
@@ -40,22 +46,28 @@ _WORDS: Final = (
     "on_input",
 )
 """A file without any of these holds nothing of these kinds; that rules out most files."""
-_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b", "a1")
+_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b")
 _UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a")
 _PATHS: Final = 4096
 """Paths of layers whose place is remembered: LoRAs of one model name the same ones."""
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
 """Tensors of a convolution with more than two factors."""
-_ALONE: Final = ("LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "differences")
+_ALONE: Final = (
+    "LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "OFT (peft)", "BOFT (peft)", "IA3 (peft)", "VeRA", "differences"
+)  # fmt: skip
 """In the order in which they name a file with several; DoRA only goes with another."""
 
 _PREFIX: Final = re.compile(
-    r"(?:base_model\.model\.|lycoris_)?(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer|refiner))|unet\.|dit\.|"
+    r"(?:(?:unet|transformer)\.(?=base_model))?(?:base_model\.model\.|lycoris_)?"
+    r"(?:model\.diffusion_model\.|diffusion_model\.|transformer\.(?=\w*(?:block|layer|refiner))|unet\.|dit\.|"
     r"(?:lora|oft|boft|lokr|loha)_(?:unet|transformer|prior_unet)_|lora_unet__?)?"
 )
 _TEXT: Final = re.compile(
-    r"(?:base_model\.model\.)?(?:(?:lora_|oft_)?te(\d?)_|lora_prior_te_|text_encoders?\.|text_encoder(?:_(\d))?\.|clip_[lg]\.|t5xxl\.)"
+    r"(?:base_model\.model\.)?(?:(?:lora_|oft_)?te(\d?)_|lora_prior_te_|text_encoder(?:_(\d))?\.|"
+    r"(?:text_encoders\.)?(clip_[lgh]|t5xxl)\.(?:transformer\.)?|text_encoders?\.|(?=text_model\.))"
 )
+_ENCODERS: Final = {"clip_l": 1, "clip_h": 1, "clip_g": 2, "t5xxl": 3}
+"""Numbers of the text encoders that ComfyUI calls by name."""
 
 
 class Layer(msgspec.Struct):
@@ -273,7 +285,8 @@ def place_of(path: str) -> tuple[int, str]:
     """(0 for the denoiser, 1, 2 … for a text encoder; the path of the layer there, parts joined by _)."""
     text = _TEXT.match(path)
     rest = path[text.end() :] if text else _PREFIX.sub("", path, count=1)
-    return int(text[1] or text[2] or "1") if text else 0, rest.replace(".", "_")
+    number = _ENCODERS.get(text[3]) or int(text[1] or text[2] or "1") if text else 0
+    return number, rest.replace(".", "_").replace("_processor_to_", "_to_")
 
 
 def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
@@ -291,10 +304,23 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
             layer.rank = second[0]
     if len(factors) == 2:
         layer.outward, layer.inward = (one * other for one, other in zip(*factors, strict=True))
+    if all(len(small.get(name, ())) >= 2 for name in ("a1", "a2", "b1", "b2")):
+        _generalised(layer, small)
+    for name in ("oft_blocks", "oft_diag"):
+        if len(shape := small.get(name, ())) >= 3:
+            layer.outward = shape[-3] * shape[-2]
     for name in ("diff", "set_weight"):
         if len(shape := small.get(name, ())) >= 2:
             layer.outward, layer.inward = shape[0], shape[1]
     return layer
+
+
+def _generalised(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
+    """GLoRA's widths; in its first form a1 and b1 are the ones that lead into the rank."""
+    inner, outer = ends["a1"], ends["a2"]
+    newer = inner[1] == outer[0] == ends["b1"][1] == ends["b2"][0]
+    layer.rank, layer.inward = (inner[1], inner[0]) if newer else inner[:2]
+    layer.outward = ends["b1" if newer else "b2"][0]
 
 
 @lru_cache(256)

@@ -1,0 +1,159 @@
+"""Layers of transformers in the names of their makers, which LoRAs use, and where these lie in diffusers' networks."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from halftone.library.families.original_names import FLUX_NAMES, SD3_NAMES, Naming, Place
+
+_OUTWARD: Final = ("attn.to_q", "attn.to_k", "attn.to_v")
+_ADDED: Final = ("attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj")
+_SWAPPED: Final = ".adaLN_modulation."
+"""Two halves of it are in the other order in diffusers, where it has just two."""
+
+_Inside = dict[str, str | tuple[str, ...]]
+"""Layer in a block -> layer, or the layers whose rows follow one another in it."""
+
+_GUIDANCE: Final = "distilled_guidance_layer.layers"
+_IN_GUIDANCE: Final[_Inside] = {"in_layer": "linear_1", "out_layer": "linear_2"}
+_CHROMA: Final = Naming(
+    width="img_in.weight",
+    outer={"txt_in": "context_embedder", "img_in": "x_embedder", "final_layer.linear": "proj_out"},
+    blocks=FLUX_NAMES.blocks | {_GUIDANCE: (_GUIDANCE, _IN_GUIDANCE)},
+)
+_FLUX2: Final = Naming(
+    width="img_in.weight",
+    outer={
+        "img_in": "x_embedder",
+        "txt_in": "context_embedder",
+        "time_in.in_layer": "time_guidance_embed.timestep_embedder.linear_1",
+        "time_in.out_layer": "time_guidance_embed.timestep_embedder.linear_2",
+        "guidance_in.in_layer": "time_guidance_embed.guidance_embedder.linear_1",
+        "guidance_in.out_layer": "time_guidance_embed.guidance_embedder.linear_2",
+        "double_stream_modulation_img.lin": "double_stream_modulation_img.linear",
+        "double_stream_modulation_txt.lin": "double_stream_modulation_txt.linear",
+        "single_stream_modulation.lin": "single_stream_modulation.linear",
+        "final_layer.linear": "proj_out",
+        "final_layer.adaLN_modulation.1": "norm_out.linear",
+    },
+    blocks={
+        "double_blocks": (
+            "transformer_blocks",
+            {
+                "img_attn.qkv": _OUTWARD,
+                "txt_attn.qkv": _ADDED,
+                "img_attn.proj": "attn.to_out.0",
+                "txt_attn.proj": "attn.to_add_out",
+                "img_mlp.0": "ff.linear_in",
+                "img_mlp.2": "ff.linear_out",
+                "txt_mlp.0": "ff_context.linear_in",
+                "txt_mlp.2": "ff_context.linear_out",
+            },
+        ),
+        "single_blocks": (
+            "single_transformer_blocks",
+            {"linear1": "attn.to_qkv_mlp_proj", "linear2": "attn.to_out"},
+        ),
+    },
+)
+_Z_BLOCK: Final[_Inside] = {
+    "attention.qkv": ("attention.to_q", "attention.to_k", "attention.to_v"),
+    "attention.out": "attention.to_out.0",
+    "attention.q_norm": "attention.norm_q",
+    "attention.k_norm": "attention.norm_k",
+}
+_Z_IMAGE: Final = Naming(
+    width="x_embedder.weight",
+    outer={
+        "x_embedder": "all_x_embedder.2-1",
+        "final_layer.linear": "all_final_layer.2-1.linear",
+        "final_layer.adaLN_modulation.1": "all_final_layer.2-1.adaLN_modulation.1",
+    },
+    blocks={name: (name, _Z_BLOCK) for name in ("layers", "noise_refiner", "context_refiner")},
+)
+_LUMINA_BLOCK: Final[_Inside] = {
+    "attention.qkv": _OUTWARD,
+    "attention.out": "attn.to_out.0",
+    "feed_forward.w1": "feed_forward.linear_1",
+    "feed_forward.w2": "feed_forward.linear_2",
+    "feed_forward.w3": "feed_forward.linear_3",
+    "adaLN_modulation.1": "norm1.linear",
+}
+_LUMINA2: Final = Naming(
+    width="x_embedder.weight",
+    outer={
+        "cap_embedder.1": "time_caption_embed.caption_embedder.1",
+        "t_embedder.mlp.0": "time_caption_embed.timestep_embedder.linear_1",
+        "t_embedder.mlp.2": "time_caption_embed.timestep_embedder.linear_2",
+        "final_layer.adaLN_modulation.1": "norm_out.linear_1",
+        "final_layer.linear": "norm_out.linear_2",
+    },
+    blocks={name: (name, _LUMINA_BLOCK) for name in ("layers", "noise_refiner", "context_refiner")},
+)
+_WAN_PARTS: Final = {
+    "q": "to_q",
+    "k": "to_k",
+    "v": "to_v",
+    "o": "to_out.0",
+    "k_img": "add_k_proj",
+    "v_img": "add_v_proj",
+    "norm_q": "norm_q",
+    "norm_k": "norm_k",
+}
+_WAN_BLOCK: Final[_Inside] = {
+    **{f"self_attn.{theirs}": f"attn1.{ours}" for theirs, ours in _WAN_PARTS.items()},
+    **{f"cross_attn.{theirs}": f"attn2.{ours}" for theirs, ours in _WAN_PARTS.items()},
+    "ffn.0": "ffn.net.0.proj",
+    "ffn.2": "ffn.net.2",
+    "norm3": "norm2",
+}
+_WAN: Final = Naming(
+    width="patch_embedding.weight",
+    outer={
+        "time_embedding.0": "condition_embedder.time_embedder.linear_1",
+        "time_embedding.2": "condition_embedder.time_embedder.linear_2",
+        "time_projection.1": "condition_embedder.time_proj",
+        "text_embedding.0": "condition_embedder.text_embedder.linear_1",
+        "text_embedding.2": "condition_embedder.text_embedder.linear_2",
+        "img_emb.proj.1": "condition_embedder.image_embedder.ff.net.0.proj",
+        "img_emb.proj.3": "condition_embedder.image_embedder.ff.net.2",
+        "head.head": "proj_out",
+    },
+    blocks={"blocks": ("blocks", _WAN_BLOCK)},
+)
+NAMINGS: Final[dict[str, Naming]] = {
+    "FluxTransformer2DModel": FLUX_NAMES,
+    "SD3Transformer2DModel": SD3_NAMES,
+    "ChromaTransformer2DModel": _CHROMA,
+    "Flux2Transformer2DModel": _FLUX2,
+    "ZImageTransformer2DModel": _Z_IMAGE,
+    "Lumina2Transformer2DModel": _LUMINA2,
+    "WanTransformer3DModel": _WAN,
+}
+"""By the network's class in diffusers."""
+
+
+def layer_places(naming: Naming, sizes: Mapping[str, int]) -> dict[str, dict[str, Place]]:
+    """Layer in the maker's names -> layer of the network -> which rows of the former it is. sizes: rows of the network's."""
+    width = sizes.get(naming.outer.get(naming.width.removesuffix(".weight"), ""), 0)
+    found: dict[str, dict[str, Place]] = {}
+    for theirs, ours in _pairs(naming, sizes):
+        if all(name in sizes for name in ours):
+            ends = [sum(sizes[name] for name in ours[: number + 1]) for number in range(len(ours))]
+            swapped = _SWAPPED in theirs and ends[-1] == 2 * width
+            found[theirs] = {
+                name: Place(theirs, None if len(ours) == 1 else (end - sizes[name], end), swapped)
+                for name, end in zip(ours, ends, strict=True)
+            }
+    return found
+
+
+def _pairs(naming: Naming, sizes: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for theirs, ours in naming.outer.items():
+        yield theirs, (ours,)
+    for theirs, (ours, inside) in naming.blocks.items():
+        numbers = {match[1] for name in sizes if (match := re.match(rf"{re.escape(ours)}\.(\d+)\.", name))}
+        for number in sorted(numbers, key=int):
+            for layer, names in inside.items():
+                some = (names,) if isinstance(names, str) else names
+                yield f"{theirs}.{number}.{layer}", tuple(f"{ours}.{number}.{name}" for name in some)
