@@ -221,13 +221,14 @@ class Inputs(Used, frozen=True, kw_only=True):
 class Saving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a picture is saved. file_names: the pattern of names that the user does not choose (`halftone.settings.file_names`);
     picture_format: of these files; picture_quality: from 1 to 100, of all formats but PNG; save_metadata: whether the file holds
-    its parameters and its receipt.
+    its parameters and its receipt; ai_label: whether it also says, as IPTC has it, that a model made it.
     """
 
     file_names: str = "{number}-{seed}"
     picture_format: PictureFormat = "png"
     picture_quality: int = 95
     save_metadata: bool = True
+    ai_label: bool = True
 
 
 class PictureRequest(Inputs, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

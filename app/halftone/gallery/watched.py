@@ -14,7 +14,8 @@ from halftone.gallery.facts import Shown
 from halftone.library.index.scan import is_old, outermost
 from halftone.library.index.walk import is_inside
 from halftone.library.index.watching import stamp_of as stamp_of_path
-from halftone.metadata.comfy import NotPlainError, parameters_of
+from halftone.metadata.comfy import parameters_of
+from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.picture import PICTURES
 from halftone.metadata.picture_settings import said_in
 from halftone.metadata.reading import Parameters, parse_parameters, read_picture
@@ -119,7 +120,7 @@ def _said(path: Path) -> tuple[int, int, Parameters]:
     if said is not None:
         return width, height, said
     try:
-        return width, height, parameters_of(found.graph) if found.graph else Parameters()
+        return width, height, parameters_of(found.graph, found.size) if found.graph else Parameters()
     except NotPlainError:
         return width, height, Parameters()
 

@@ -1,18 +1,16 @@
 """Reads ComfyUI's graph of nodes in a picture as parameters: back from the saved picture, over its sampler, to the model and the
 prompts. Nodes on that way that are not understood are named. It is untrusted.
-
-Form (https://docs.comfy.org): node -> {"class_type": its kind, "inputs": name -> value, or [node, output] of another one}.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from halftone.contract.wording import Words
+from halftone.metadata.comfy_graph import EMPTY, LARGEST, MOST, Graph, Node, NotPlainError, Place, inputs_of, kind_of
+from halftone.metadata.comfy_sampling import Sampling, sampling_of
+from halftone.metadata.comfy_workflow import is_workflow, prompt_form
 from halftone.metadata.reading import Parameters, whole_signs
-
-Node = Mapping[str, Any]
 
 PROGRAM: Final = "ComfyUI"
 STRANGE: Final = "ComfyUI nodes"
@@ -20,8 +18,9 @@ STRANGE: Final = "ComfyUI nodes"
 _SHOWS: Final = ("SaveImage", "PreviewImage", "SaveAnimatedWEBP", "SaveAnimatedPNG", "SaveImageWebsocket", "Image Save")
 _PREVIEWS: Final = "PreviewImage"
 _DECODES: Final = ("VAEDecode", "VAEDecodeTiled")
+_ENCODES_PICTURE: Final = ("VAEEncode", "VAEEncodeTiled", "VAEEncodeForInpaint", "SetLatentNoiseMask")
 _SAMPLES: Final = ("KSampler", "KSamplerAdvanced", "SamplerCustom", "SamplerCustomAdvanced")
-_FILES: Final = ("ckpt_name", "unet_name", "model_name", "gguf_name")
+_FILES: Final = ("ckpt_name", "unet_name", "model_name", "gguf_name", "model_path")
 """Inputs of a loader that name the model's file."""
 _ENCODES: Final[dict[str, tuple[str, ...]]] = {
     "CLIPTextEncode": ("text",),
@@ -30,75 +29,82 @@ _ENCODES: Final[dict[str, tuple[str, ...]]] = {
     "CLIPTextEncodeSDXLRefiner": ("text",),
     "CLIPTextEncodeSD3": ("t5xxl", "clip_g", "clip_l"),
     "CLIPTextEncodeHunyuanDiT": ("mt5xl", "bert"),
+    "CLIPTextEncodeLumina2": ("user_prompt",),
     "BNK_CLIPTextEncodeAdvanced": ("text",),
+    "TextEncodeQwenImageEdit": ("prompt",),
+    "TextEncodeQwenImageEditPlus": ("prompt",),
 }
 """Kinds that encode a prompt -> the inputs with its text, the one that counts first."""
+_WITH_MORE: Final = ("CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus")
+"""Those that encode something else beside it."""
 _NOTHING: Final = "ConditioningZeroOut"
 """Of models that read no negative prompt."""
 _LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
-_PASSES: Final = ("Reroute", "Reroute (rgthree)")
-_LITERALS: Final[dict[str, str]] = {
-    "PrimitiveInt": "value", "PrimitiveFloat": "value", "PrimitiveString": "value", "PrimitiveStringMultiline": "value",
-    "PrimitiveBoolean": "value", "INTConstant": "value", "FloatConstant": "value", "StringConstant": "string",
-    "StringConstantMultiline": "string", "Seed (rgthree)": "seed", "Seed Everywhere": "seed", "CR Seed": "seed",
-    "easy seed": "seed", "Text Multiline": "text", "String Literal": "string", "JWInteger": "value", "JWFloat": "value",
-    "ttN text": "text", "ttN int": "int", "ttN float": "float", "Int Literal": "int", "Float Literal": "float",
-}  # fmt: skip
-"""Kinds whose output is one of their inputs."""
-_EMPTY: Final = re.compile(r"Empty\w*Latent\w*")
-_SCHEDULES: Final = {
-    "KarrasScheduler": "karras", "ExponentialScheduler": "exponential", "PolyexponentialScheduler": "polyexponential",
-    "AlignYourStepsScheduler": "align_your_steps", "SDTurboScheduler": "turbo", "BetaSamplingScheduler": "beta",
-}  # fmt: skip
-_MOST: Final = 64
-"""Nodes in a chain."""
-_ALL: Final = 10_000
-"""More steps than there are: ComfyUI's own default for the end."""
-_LARGEST: Final = 2**64
-"""The end of ComfyUI's seeds."""
-_EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)")
+_EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
+_BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
+"""Inputs behind which the picture was before."""
+_CONDITIONS: Final = ("conditioning", "positive", "conditioning_1", "conditioning_to")
+_FLUX_SHIFT: Final = (1.15, 0.5)
+"""The largest and the least shift of FLUX.1, which its own files have too."""
+_GRAIN: Final = 16
+"""Pixels by which sizes differ for rounding."""
 
 
-class NotPlainError(Exception):
-    """Names why a graph cannot be read, in a part of a sentence."""
-
-    def __init__(self, words: Words) -> None:
-        super().__init__(words)
-        self.words = words
-
-
-class _Sampling(NamedTuple):
-    """What one sampler says, and the nodes that it is given. start: the share of the way that it leaves out."""
-
-    fields: dict[str, Any]
-    model: Node
-    positive: Node
-    negative: Node | None
-    latent: Node | None
-    denoise: float
-
-
-def parameters_of(graph: str) -> Parameters:
-    """Read the JSON in the text chunk "prompt". Raises NotPlainError."""
+def parameters_of(graph: str, size: tuple[int, int] | None = None) -> Parameters:
+    """Read the JSON in the text chunk "prompt" or "workflow". size: the picture's, which tells it from others that the same
+    graph saves. Raises NotPlainError.
+    """
     try:
-        nodes = json.loads(graph)
+        found = json.loads(graph)
     except (ValueError, RecursionError) as error:
         raise NotPlainError(Words("its text is damaged")) from error
-    return _Graph(nodes if isinstance(nodes, dict) else {}).parameters()
+    nodes = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    nodes = prompt_form(nodes) if is_workflow(nodes) else nodes
+    ways = {id(way.last): way for way in (_Way(nodes, shown) for shown in _saved(nodes))}
+    if not ways:
+        raise NotPlainError(Words("it saves no picture"))
+    if len(ways) == 1:
+        return next(iter(ways.values())).parameters()
+    fitting = [said for way in ways.values() if _fits(said := way.parameters(), size)]
+    if len(fitting) != 1:
+        raise NotPlainError(Words("it saves several pictures"))
+    return fitting[0]
 
 
-class _Graph:
-    def __init__(self, nodes: dict[str, Any]) -> None:
-        self._nodes = nodes
-        self._strange: dict[str, None] = {}
+def _saved(nodes: dict[str, Any]) -> list[Node]:
+    """The nodes that save a picture, or show one where none is saved."""
+    shown = [node for node in nodes.values() if kind_of(node) in _SHOWS and isinstance(inputs_of(node).get("images"), list)]
+    return [node for node in shown if kind_of(node) != _PREVIEWS] or shown
+
+
+def _fits(said: Parameters, size: tuple[int, int] | None) -> bool:
+    """Whether a picture of this size can be the one that is described."""
+    edges = said.fields.get("Hires resize", said.fields.get("Size", "")).split("x")
+    scale = float(said.fields.get("Hires upscale", 1))
+    return (
+        size is not None
+        and len(edges) == len(size)
+        and all(abs(float(edge) * scale - own) < _GRAIN for edge, own in zip(edges, size, strict=True))
+    )
+
+
+class _Way:
+    """The way back from one saved picture. last: its sampler."""
+
+    def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
+        self._graph = Graph(nodes)
+        self._note = self._graph.note
+        self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
-        decoder, last = self._last_sampler()
+        """Read what the nodes on the way say. Raises NotPlainError."""
+        last = self.last
         first, hires = self._passes(last)
-        if _kind(last) == "KSamplerAdvanced" and self._number(last, "end_at_step", _ALL) < self._number(last, "steps"):
+        end = sampling_of(self._graph, last).span[1]
+        said = sampling_of(self._graph, first)
+        if end < 1:
             self._note(last)  # it stops before the end
-        said = self._sampling(first)
         prompt, guidance = self._prompt(said.positive)
         negative = "" if said.negative is None else self._prompt(said.negative)[0]
         name, loras, changes = self._model(said.model)
@@ -106,75 +112,64 @@ class _Graph:
             **said.fields,
             **self._canvas(said),
             "Model": name,
-            "VAE": self._vae(decoder),
-            "Clip skip": self._clip_skip(said.positive),
+            "VAE": self._vae(self._decoder),
+            "Clip skip": self._clip_skip(said.positive.node),
             "Distilled CFG Scale": guidance,
             **changes,
             **hires,
             "Version": PROGRAM,
-            STRANGE: ", ".join(self._strange),
+            STRANGE: ", ".join(self._graph.strange),
         }
-        told = {name: whole_signs(str(value)) for name, value in fields.items() if value not in (None, "")}
+        told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
         return Parameters(prompt=" ".join((prompt, *loras)), negative=negative, fields=told)
 
     # --- from the saved picture to its samplers -----------------------------------------------------------------------
 
-    def _last_sampler(self) -> tuple[Node | None, Node]:
-        """(the decoder, the sampler) of the saved picture."""
-        shown = [node for node in self._nodes.values() if _kind(node) in _SHOWS and self._behind(node, "images") is not None]
-        saved = [node for node in shown if _kind(node) != _PREVIEWS] or shown
-        found = {id(sampler): (decoder, sampler) for decoder, sampler in map(self._to_sampler, saved)}
-        if len(found) != 1:
-            raise NotPlainError(Words("it saves several pictures") if found else Words("it saves no picture"))
-        return next(iter(found.values()))
-
     def _to_sampler(self, node: Node) -> tuple[Node | None, Node]:
         """Walk back over what was done to the picture after it was sampled."""
         decoder: Node | None = None
-        names = ("images", "image", "pixels", "samples", "latent")
-        for _ in range(_MOST):
-            found = next((to for one in names if (to := self._behind(node, one)) is not None), None)
+        for _ in range(MOST):
+            found = self._graph.behind(node, "images", "image", "pixels", "samples", "latent")
             if found is None:
-                raise NotPlainError(Words("it has the node {0}", (_kind(node),)))
+                break
             node = found
-            if _kind(node) in _SAMPLES:
+            if kind_of(node) in _SAMPLES:
                 return decoder, node
-            if _kind(node) in _DECODES:
+            if kind_of(node) in _DECODES:
                 decoder = decoder or node
             else:
                 self._note(node)
-        raise NotPlainError(Words("it has the node {0}", (_kind(node),)))
+        raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
     def _passes(self, last: Node) -> tuple[Node, dict[str, Any]]:
         """(the sampler that began, the fields of Hires. fix where another one went over its picture)."""
-        node = self._behind(last, "latent_image")
+        node = self._graph.behind(last, "latent_image")
         scale: Any = None
         upscaler = "Latent"
-        for _ in range(_MOST):
-            if node is None or _kind(node).startswith("LoadImage") or _EMPTY.fullmatch(_kind(node)):
+        for _ in range(MOST):
+            if node is None or kind_of(node).startswith("LoadImage") or EMPTY.fullmatch(kind_of(node)):
                 return last, {}
-            if _kind(node) in _SAMPLES:
+            if kind_of(node) in _SAMPLES:
                 break
-            match _kind(node):
+            match kind_of(node):
                 case "LatentUpscaleBy" | "ImageScaleBy" if not isinstance(scale, str):
-                    scale = (scale or 1) * self._number(node, "scale_by")
+                    scale = (scale or 1) * self._graph.number(node, "scale_by")
                 case "ImageUpscaleWithModel":
-                    upscaler = _stem(self._text(self._needed(node, "upscale_model"), "model_name"))
+                    upscaler = _stem(self._graph.text(self._graph.needed(node, "upscale_model"), "model_name"))
                     scale = _enlarged(scale, upscaler)
                 case "LatentUpscale" | "ImageScale" if scale is None:
-                    scale = f"{self._number(node, 'width')}x{self._number(node, 'height')}"
+                    scale = f"{self._graph.number(node, 'width')}x{self._graph.number(node, 'height')}"
                 case "VAEEncode" | "VAEEncodeTiled" | "VAEDecode" | "VAEDecodeTiled":
                     pass
                 case _:
                     self._note(node)
-            names = ("samples", "pixels", "image", "images", "latent", "latent_image")
-            node = next((to for name in names if (to := self._behind(node, name)) is not None), None)
+            node = self._graph.behind(node, *_BACK)
         else:
             return last, {}
         assert node is not None
-        second = self._sampling(last)
-        if _kind(last) == "KSamplerAdvanced" and scale is None:
-            return node, self._refined(node, second)
+        second = sampling_of(self._graph, last)
+        if second.span[0] > 0 and scale is None:
+            return node, self._refined(sampling_of(self._graph, node), second)
         first, before = self._passes(node)
         if before:
             self._note(last)
@@ -186,254 +181,130 @@ class _Graph:
             "Denoising strength": second.denoise,
         }
 
-    def _refined(self, first: Node, second: _Sampling) -> dict[str, Any]:
+    def _refined(self, first: Sampling, second: Sampling) -> dict[str, Any]:
         """Two samplers that share one row of steps: the refiner of SDXL."""
-        steps = self._number(first, "steps")
-        at = self._number(first, "end_at_step", _ALL)
         name = self._model(second.model)[0]
-        same = name == self._model(self._sampling(first).model)[0]
-        return {} if same else {"Refiner": name, "Refiner switch at": round(min(at / steps, 1), 4) if steps else None}
+        return {} if name == self._model(first.model)[0] else {"Refiner": name, "Refiner switch at": round(first.span[1], 4)}
 
-    # --- samplers -----------------------------------------------------------------------------------------------------
-
-    def _sampling(self, node: Node) -> _Sampling:
-        if _kind(node) == "SamplerCustomAdvanced":
-            return self._guided(node)
-        return self._custom(node) if _kind(node) == "SamplerCustom" else self._plain(node)
-
-    def _plain(self, node: Node) -> _Sampling:
-        advanced = _kind(node) == "KSamplerAdvanced"
-        steps = self._number(node, "steps")
-        start = self._number(node, "start_at_step", 0) if advanced else 0
-        fields = {
-            "Steps": steps,
-            "Sampler": self._text(node, "sampler_name"),
-            "Schedule type": self._text(node, "scheduler"),
-            "CFG scale": self._number(node, "cfg"),
-            "Seed": self._number(node, "noise_seed" if advanced else "seed"),
-        }
-        left = 1 - min(start / steps, 1) if steps else 1
-        return self._with_nodes(node, node, fields, left if advanced else self._number(node, "denoise", 1))
-
-    def _custom(self, node: Node) -> _Sampling:
-        fields, denoise = self._schedule(self._needed(node, "sigmas"))
-        fields |= {
-            "Sampler": self._sampler_name(self._needed(node, "sampler")),
-            "CFG scale": self._number(node, "cfg"),
-            "Seed": self._number(node, "noise_seed"),
-        }
-        return self._with_nodes(node, node, fields, denoise)
-
-    def _guided(self, node: Node) -> _Sampling:
-        guider = self._needed(node, "guider")
-        if _kind(guider) not in ("CFGGuider", "BasicGuider"):
-            self._note(guider)
-        fields, denoise = self._schedule(self._needed(node, "sigmas"))
-        fields |= {
-            "Sampler": self._sampler_name(self._needed(node, "sampler")),
-            "CFG scale": self._number(guider, "cfg", 1),
-            "Seed": self._number(self._needed(node, "noise"), "noise_seed"),
-        }
-        return self._with_nodes(node, guider, fields, denoise)
-
-    def _with_nodes(self, node: Node, guider: Node, fields: dict[str, Any], denoise: float) -> _Sampling:
-        one = "conditioning" if _kind(guider) == "BasicGuider" else "positive"
-        return _Sampling(
-            fields,
-            self._needed(guider, "model"),
-            self._needed(guider, one),
-            self._behind(guider, "negative"),
-            self._behind(node, "latent_image"),
-            denoise,
-        )
-
-    def _schedule(self, sigmas: Node) -> tuple[dict[str, Any], float]:
-        """(steps and schedule, denoising strength) of a node that makes sigmas."""
-        kind = _kind(sigmas)
-        if kind != "BasicScheduler" and kind not in _SCHEDULES:
-            raise NotPlainError(Words("it has the node {0}", (kind,)))
-        name = self._text(sigmas, "scheduler") if kind == "BasicScheduler" else _SCHEDULES[kind]
-        return {"Steps": self._number(sigmas, "steps"), "Schedule type": name}, self._number(sigmas, "denoise", 1)
-
-    def _sampler_name(self, node: Node) -> str:
-        if _kind(node) == "KSamplerSelect":
-            return self._text(node, "sampler_name")
-        raise NotPlainError(Words("it has the node {0}", (_kind(node),)))
-
-    def _canvas(self, said: _Sampling) -> dict[str, Any]:
+    def _canvas(self, said: Sampling) -> dict[str, Any]:
         """The size, and how much of a start picture was kept."""
         node = said.latent
-        if node is not None and _EMPTY.fullmatch(_kind(node)):
-            several = self._number(node, "batch_size", 1)
-            size = f"{self._number(node, 'width')}x{self._number(node, 'height')}"
+        if node is not None and EMPTY.fullmatch(kind_of(node)):
+            several = self._graph.number(node, "batch_size", 1)
+            size = f"{self._graph.number(node, 'width')}x{self._graph.number(node, 'height')}"
             begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
             return {"Size": size, "Batch size": None if several == 1 else several, **begun}
         start: Node | None = node
-        for _ in range(_MOST):
-            if start is None or _kind(start).startswith("LoadImage"):
+        for _ in range(MOST):
+            if start is None or kind_of(start).startswith("LoadImage"):
                 break
-            if _kind(start) not in ("VAEEncode", "VAEEncodeTiled", "VAEEncodeForInpaint", "SetLatentNoiseMask", *_PASSES):
+            if kind_of(start) not in _ENCODES_PICTURE:
                 self._note(start)
-            names = ("samples", "pixels", "image", "images", "latent")
-            start = next((to for name in names if (to := self._behind(start, name)) is not None), None)
-        name = "?" if start is None else self._text(start, "image")
+            start = self._graph.behind(start, *_BACK[:-1])
+        name = None if start is None else self._graph.text(start, "image")
         return {"Start picture": name, "Denoising strength": said.denoise}
 
     # --- the model and the prompts ------------------------------------------------------------------------------------
 
-    def _model(self, node: Node) -> tuple[str, list[str], dict[str, Any]]:
+    def _model(self, node: Node) -> tuple[str | None, list[str], dict[str, Any]]:
         """(the model's file, its LoRAs as A1111 writes them, in order, what else changes it)."""
         loras: list[str] = []
         changes: dict[str, Any] = {}
-        for _ in range(_MOST):
+        for _ in range(MOST):
             for name in _FILES:
-                if isinstance(_inputs(node).get(name), str):
-                    return self._text(node, name), loras, changes
+                if isinstance(self._graph.value(node, name), str):
+                    return self._graph.text(node, name), loras, changes
             loras[:0] = self._loras(node, changes)
-            behind = self._behind(node, "model")
+            behind = self._graph.behind(node, "model")
             if behind is None:
                 break
             node = behind
-        raise NotPlainError(Words("it has the node {0}", (_kind(node),)))
+        raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
     def _loras(self, node: Node, changes: dict[str, Any]) -> list[str]:
-        match _kind(node):
+        match kind_of(node):
             case kind if kind in _LORAS:
                 return [self._lora(node, changes)]
             case kind if kind == _POWER_LORAS:
-                rows = [row for name, row in _inputs(node).items() if name.startswith("lora_") and isinstance(row, dict)]
+                rows = [row for name, row in inputs_of(node).items() if name.startswith("lora_") and isinstance(row, dict)]
                 return [_tag(str(row.get("lora")), row.get("strength")) for row in rows if row.get("on") and row.get("lora")]
             case "ModelSamplingSD3" | "ModelSamplingAuraFlow":
-                changes["Shift"] = self._number(node, "shift")
+                changes["Shift"] = self._graph.number(node, "shift")
+            case "ModelSamplingFlux" if (
+                self._graph.value(node, "max_shift"),
+                self._graph.value(node, "base_shift"),
+            ) == _FLUX_SHIFT:
+                pass
+            case "ModelSamplingDiscrete":
+                changes["Prediction type"] = self._graph.text(node, "sampling")
+                changes["Noise Schedule"] = "Zero Terminal SNR" if self._graph.value(node, "zsnr") is True else None
             case "RescaleCFG":
-                changes["CFG rescale"] = self._number(node, "multiplier")
+                changes["CFG rescale"] = self._graph.number(node, "multiplier")
             case _:
                 self._note(node)
         return []
 
     def _lora(self, node: Node, changes: dict[str, Any]) -> str:
         """A LoRA in A1111's words; a weight of its own for the text encoder is named beside it."""
-        name = self._text(node, "lora_name")
-        model = self._number(node, "strength_model", 1)
-        words = self._number(node, "strength_clip", 1) if _kind(node) == "LoraLoader" else model
+        name = self._graph.text(node, "lora_name")
+        model = self._graph.number(node, "strength_model", 1)
+        words = self._graph.number(node, "strength_clip", 1) if kind_of(node) == "LoraLoader" else model
         if words != model:
-            changes[f"LoRA {_stem(name)} in the text encoder"] = f"{words:g}"
+            changes[f"LoRA {_stem(name)} in the text encoder"] = words
         return _tag(name, model)
 
-    def _prompt(self, node: Node) -> tuple[str, int | float | None]:
+    def _prompt(self, place: Place) -> tuple[str, int | float | None]:
         """(the text, the guidance of models that learnt it)."""
         guidance: int | float | None = None
-        for _ in range(_MOST):
-            kind = _kind(node)
+        node, slot = place
+        for _ in range(MOST):
+            kind = kind_of(node)
             if kind == _NOTHING:
                 return "", guidance
             if kind in _ENCODES:
                 if kind == "CLIPTextEncodeFlux":
-                    guidance = guidance or self._number(node, "guidance")
+                    guidance = guidance or self._graph.number(node, "guidance")
                 return self._encoded(node), guidance
             if kind == "FluxGuidance":
-                guidance = guidance or self._number(node, "guidance")
+                guidance = guidance or self._graph.number(node, "guidance")
             else:
                 self._note(node)
-            names = ("conditioning", "positive", "conditioning_1", "conditioning_to")
-            behind = next((to for name in names if (to := self._behind(node, name)) is not None), None)
+            names = ("negative",) if slot == 1 and "negative" in inputs_of(node) else _CONDITIONS
+            behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None:
                 break
-            node = behind
-        raise NotPlainError(Words("it has the node {0}", (_kind(node),)))
+            node, slot = behind
+        raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
     def _encoded(self, node: Node) -> str:
         """The text of an encoder; a second one that differs is named."""
-        texts = [self._text(node, name) for name in _ENCODES[_kind(node)] if name in _inputs(node)]
+        texts = [self._graph.text(node, name) for name in _ENCODES[kind_of(node)] if name in inputs_of(node)]
         if not texts:
-            raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), "text")))
-        if len(set(texts)) > 1:
+            raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
+        if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        return _EMBEDDING.sub("", next(filter(None, texts), ""))
+        return _EMBEDDING.sub(r"\1", next(filter(None, texts), ""))
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
         found: Node | None = node
-        for _ in range(_MOST):
+        for _ in range(MOST):
             if found is None:
                 return None
-            if _kind(found) == "CLIPSetLastLayer":
-                return abs(int(self._number(found, "stop_at_clip_layer")))
-            names = ("clip",) if self._behind(found, "clip") is not None else ("conditioning", "positive", "conditioning_1")
-            found = next((to for name in names if (to := self._behind(found, name)) is not None), None)
+            if kind_of(found) == "CLIPSetLastLayer":
+                return abs(int(self._graph.number(found, "stop_at_clip_layer")))
+            found = self._graph.behind(found, "clip", *_CONDITIONS)
         return None
 
     def _vae(self, decoder: Node | None) -> str | None:
-        vae = None if decoder is None else self._behind(decoder, "vae")
-        return self._text(vae, "vae_name") if vae is not None and _kind(vae) == "VAELoader" else None
-
-    # --- values -------------------------------------------------------------------------------------------------------
-
-    def _note(self, node: Node) -> None:
-        if _kind(node) not in _PASSES:
-            self._strange[_kind(node)] = None
-
-    def _behind(self, node: Node, name: str) -> Node | None:
-        """The node of an input, over those that only pass it on."""
-        found: Any = node
-        for _ in range(_MOST):
-            link = _inputs(found).get(name)
-            found = self._nodes.get(str(cast("Any", link)[0])) if isinstance(link, list) and link else None
-            if found is None or _kind(found) not in _PASSES:
-                return found
-            name = next(iter(_inputs(found)), "")
-        return None
-
-    def _needed(self, node: Node, name: str) -> Node:
-        found = self._behind(node, name)
-        if found is None:
-            raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), name)))
-        return found
-
-    def _value(self, node: Node, name: str) -> Any:
-        """An input, or what another node that only holds a value gives to it."""
-        value = _inputs(node).get(name)
-        if not isinstance(value, list):
-            return value
-        behind = self._behind(node, name)
-        for _ in range(_MOST):
-            if behind is None or _kind(behind) not in _LITERALS:
-                break
-            inner = _LITERALS[_kind(behind)]
-            value = _inputs(behind).get(inner)
-            if not isinstance(value, list):
-                return value
-            behind = self._behind(behind, inner)
-        return None
-
-    def _text(self, node: Node, name: str) -> str:
-        found = self._value(node, name)
-        if not isinstance(found, str):
-            raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
-        return whole_signs(found).strip()
-
-    def _number(self, node: Node, name: str, usual: int | None = None) -> int | float:
-        found = self._value(node, name)
-        if found is None and name not in _inputs(node):
-            if usual is None:
-                raise NotPlainError(Words("the node {0} has no {1}", (_kind(node), name)))
-            return usual
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, _kind(node))))
-        if not abs(found) <= _LARGEST:
-            raise NotPlainError(Words("{0} of the node {1} is out of range", (name, _kind(node))))
-        return found
+        vae = None if decoder is None else self._graph.behind(decoder, "vae")
+        return self._graph.text(vae, "vae_name") if vae is not None and kind_of(vae) == "VAELoader" else None
 
 
-def _kind(node: object) -> str:
-    """A node's kind, safe in a sentence."""
-    kind = cast("dict[str, Any]", node).get("class_type") if isinstance(node, dict) else None
-    return kind[:48] if isinstance(kind, str) and kind.isprintable() else "?"
-
-
-def _inputs(node: Any) -> Node:
-    found = cast("dict[str, Any]", node).get("inputs") if isinstance(node, dict) else None
-    return cast("Node", found) if isinstance(found, dict) else {}
+def _shown(value: Any) -> str:
+    """A value as a field has it."""
+    whole = isinstance(value, float) and value.is_integer()
+    return whole_signs(str(int(value) if whole else value))
 
 
 def _enlarged(scale: Any, upscaler: str) -> Any:
@@ -449,5 +320,5 @@ def _stem(name: str) -> str:
 
 
 def _tag(name: str, weight: object) -> str:
-    number = weight if isinstance(weight, int | float) and abs(weight) <= _LARGEST else 1
+    number = weight if isinstance(weight, int | float) and abs(weight) <= LARGEST else 1
     return f"<lora:{_stem(whole_signs(name))}:{number:g}>"

@@ -4,11 +4,12 @@ import errno
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.vocabulary import PictureFormat
 from halftone.contract.wording import either
+from halftone.metadata.source_type import xmp_of
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, need_room, no_folder, size_text, system_words
 from halftone.settings.picture_files import has_jpeg_xl, opened_picture
@@ -39,6 +40,16 @@ _OTHER_PARAMETERS: Final = 4_000
 """Bytes of EXIF for other parameters than the prompts."""
 _NO_RIGHT: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER: Final = {errno.ENOENT, errno.ENOTDIR}
+
+
+class Texts(NamedTuple):
+    """What a file holds beside its picture; "" for what is left out. parameters: A1111's text; receipt: as JSON; source: IPTC's
+    digital source type.
+    """
+
+    parameters: str = ""
+    receipt: str = ""
+    source: str = ""
 
 
 def check_output(
@@ -92,17 +103,23 @@ def ending_for(wanted: PictureFormat, size: tuple[int, int], parameters: str) ->
 
 
 def save_picture(
-    image: "Image.Image", path: Path, parameters: str, receipt: str, *, quality: int = USUAL_QUALITY, overwrite: bool = False
+    image: "Image.Image",
+    path: Path,
+    parameters: str,
+    receipt: str,
+    source: str = "",
+    *,
+    quality: int = USUAL_QUALITY,
+    overwrite: bool = False,
 ) -> None:
-    """Write `image` with A1111's text and the receipt's JSON inside, whole or not at all; the ending of `path` names the format.
-
-    Empty texts are left out. quality: from 1 to 100, of all but PNG.
+    """Write `image` with `Texts` inside, whole or not at all; the ending of `path` names the format. quality: from 1 to 100, of
+    all but PNG.
 
     Raises HalftoneError output-exists (unless `overwrite`), output-bad-type, output-folder-missing, output-read-only,
     output-failed or disk-full.
     """
     path = absolute(path)
-    data = _encoded(image, path, parameters, receipt, quality)
+    data = _encoded(image, path, Texts(parameters, receipt, source), quality)
     try:
         (write_atomically if overwrite else create_atomically)(path, data)
     except OSError as error:
@@ -142,25 +159,28 @@ def output_error(error: OSError, path: Path, need: int) -> HalftoneError:
     return HalftoneError("output-failed", path=str(path), detail=system_words(error))
 
 
-def _encoded(image: "Image.Image", path: Path, parameters: str, receipt: str, quality: int) -> bytes:
+def _encoded(image: "Image.Image", path: Path, texts: Texts, quality: int) -> bytes:
     buffer = io.BytesIO()
     ending = path.suffix.lower()
     profile = image.info.get("icc_profile")
+    xmp = xmp_of(texts.source)
     if ending == ".png":
         from PIL.PngImagePlugin import PngInfo
 
         chunks = PngInfo()  # add_text takes tEXt for Latin-1 and iTXt for everything else, as the format demands
-        for key, text in (("parameters", parameters), (RECEIPT_KEY, receipt)):
+        for key, text in (("parameters", texts.parameters), (RECEIPT_KEY, texts.receipt)):
             if text:
                 chunks.add_text(key, text)
+        if xmp:
+            chunks.add_itxt("XML:com.adobe.xmp", xmp.decode())
         image.save(buffer, "PNG", pnginfo=chunks, compress_level=6, icc_profile=profile)
     elif ending in _JPEG:
-        exif = exif_of(parameters, receipt)
-        image.convert("RGB").save(buffer, "JPEG", quality=quality, subsampling=0, exif=exif, icc_profile=profile)
-    elif ending == ".webp":
-        image.save(buffer, "WEBP", quality=quality, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
+        exif = exif_of(texts.parameters, texts.receipt)
+        image.convert("RGB").save(buffer, "JPEG", quality=quality, subsampling=0, exif=exif, xmp=xmp, icc_profile=profile)
     elif ending in PICTURES:
-        image.save(buffer, "JXL", quality=quality, exif=exif_of(parameters, receipt), icc_profile=profile or b"")
+        kind = "WEBP" if ending == ".webp" else "JXL"
+        exif = exif_of(texts.parameters, texts.receipt)
+        image.save(buffer, kind, quality=quality, exif=exif, xmp=xmp, icc_profile=profile or b"")
     else:
         refuse_type(path, PICTURES)
     return buffer.getvalue()

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
-from halftone.metadata.comfy import NotPlainError, parameters_of
+from halftone.metadata.comfy import parameters_of
+from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.other_programs import parameters_beside, parameters_in
 from halftone.metadata.reading import Found, Parameters, holds_parameters, parse_parameters, read_picture
 from halftone.settings.picture_files import opened_picture
@@ -25,9 +26,9 @@ def said_by(path: Path) -> Parameters:
     found = read_picture(path)
     if (said := said_in(found)) is not None:
         return said
-    if found.graph is not None and found.graph.lstrip().startswith("{"):
+    if found.graph is not None:
         try:
-            return parameters_of(found.graph)
+            return parameters_of(found.graph, found.size)
         except NotPlainError as error:
             raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error
     said = _of_text(_hidden_text(path)) or _said_beside(path)

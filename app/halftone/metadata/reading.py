@@ -17,17 +17,21 @@ _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]
 _ENOUGH_PAIRS: Final = 3
 """A last line with fewer pairs is prompt text; A1111's own rule."""
 _CAMERA: Final = 0x0110
-_GRAPH: Final = "prompt:"
-"""ComfyUI writes its graph into a WebP as the model of a camera."""
+_MAKER: Final = 0x010F
+_GRAPH: Final = re.compile(r"^(?:prompt|workflow):", re.IGNORECASE)
+"""ComfyUI writes its graph into a WebP as the model of a camera, and its editor's form as the maker of it."""
 _ASCII: Final = b"ASCII\0\0\0"
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A picture's texts: A1111's, the receipt's JSON and ComfyUI's graph; texts: all of them, by their keys."""
+    """A picture's texts: A1111's, the receipt's JSON and ComfyUI's graph, in the form that ran where it is there; texts: all of
+    them, by their keys. size: (width, height).
+    """
 
     parameters: str | None
     receipt: str | None
     graph: str | None = None
+    size: tuple[int, int] | None = None
     texts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
@@ -46,8 +50,9 @@ def read_picture(path: Path) -> Found:
         exif = outer.get_ifd(EXIF_FOLDER)
         comment, note = exif.get(USER_COMMENT) or outer.get(USER_COMMENT), exif.get(MAKER_NOTE)
         parameters, receipt = image.info.get("parameters"), image.info.get(RECEIPT_KEY)
-        graph = image.info.get("prompt") or outer.get(_CAMERA)
+        graphs = (image.info.get("prompt"), outer.get(_CAMERA), image.info.get("workflow"), outer.get(_MAKER))
         texts = dict(_texts(image.info))
+        size = image.size
     if isinstance(comment, bytes):
         parameters = _decoded_comment(comment)
     elif isinstance(comment, str):
@@ -58,8 +63,9 @@ def read_picture(path: Path) -> Found:
         texts["UserComment"] = str(parameters)
     if isinstance(camera := outer.get(_CAMERA), str) and camera.startswith("{"):
         texts["UserComment"] = camera  # early SwarmUI
-    found = (parameters, receipt, graph.removeprefix(_GRAPH) if isinstance(graph, str) else None)
-    return Found(*(str(text) if isinstance(text, str) else None for text in found), texts=texts)
+    plain = (_GRAPH.sub("", graph) for graph in graphs if isinstance(graph, str))
+    found = (parameters, receipt, next((graph for graph in plain if graph.lstrip().startswith("{")), None))
+    return Found(*(str(text) if isinstance(text, str) else None for text in found), size=size, texts=texts)
 
 
 def _texts(info: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:

@@ -11,16 +11,19 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.request import model_stem
 from halftone.metadata.parameters import write_parameters
+from halftone.metadata.picture import Texts
 from halftone.metadata.reading import Found, parse_parameters, read_picture
+from halftone.metadata.source_type import source_type_in
 
 
-def upscaled_texts(source: Path, facts: PictureFacts, made_with: Mapping[str, str]) -> tuple[str, str]:
-    """(A1111's text, the receipt's JSON). The source's texts are untrusted, and kept as they are."""
+def upscaled_texts(source: Path, facts: PictureFacts, made_with: Mapping[str, str], *, ai_label: bool = True) -> Texts:
+    """The source's texts, which are untrusted and kept, and how it was enlarged. ai_label: whether to keep that of IPTC too."""
     try:
         found = read_picture(source)
     except HalftoneError:
         found = Found(None, None)
-    return _text(found.parameters or "", facts), _receipt(found.receipt, facts, made_with)
+    source_type = source_type_in(found.texts) if ai_label else ""
+    return Texts(_text(found.parameters or "", facts), _receipt(found.receipt, facts, made_with), source_type)
 
 
 def _text(before: str, facts: PictureFacts) -> str:

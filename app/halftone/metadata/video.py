@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.picture import VIDEOS, absolute, exif_of, output_error, refuse_type
+from halftone.metadata.source_type import xmp_of
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.regular_files import open_regular
 
@@ -38,7 +39,7 @@ _ABOUT_A_TENTH: Final = 10
 
 
 def save_video(
-    frames: "Sequence[Pixels]", fps: int, path: Path, parameters: str, receipt: str, *, overwrite: bool = False
+    frames: "Sequence[Pixels]", fps: int, path: Path, parameters: str, receipt: str, source: str = "", *, overwrite: bool = False
 ) -> None:
     """Write all frames with A1111's text and the receipt's JSON inside, whole or not at all; the ending of `path` names the
     format.
@@ -56,8 +57,8 @@ def save_video(
         else:
             from halftone.metadata.reel import Reel
 
-            exif = exif_of(parameters, receipt)
-            Reel(frames).save(file, "WEBP", save_all=True, duration=1000 / fps, loop=0, quality=_WEBP_QUALITY, exif=exif)
+            said = {"exif": exif_of(parameters, receipt), "xmp": xmp_of(source)}
+            Reel(frames).save(file, "WEBP", save_all=True, duration=1000 / fps, loop=0, quality=_WEBP_QUALITY, **said)
 
     try:
         (write_atomically if overwrite else create_atomically)(path, write)

@@ -40,6 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     picture_format: PictureFormat = "png"
     picture_quality: int = Saving().picture_quality
     save_metadata: bool = True
+    ai_label: bool = True
     notify: bool = True
     serve: bool = False
     notify_after: int = 30

@@ -14,6 +14,7 @@ from halftone.contract.request import PictureRequest, Saving
 from halftone.contract.vocabulary import PictureFormat
 from halftone.engine.service import DiffusersEngine
 from halftone.health.pictures.requests import check_request
+from halftone.metadata.source_type import source_type_in
 from halftone.settings.picture_files import has_jpeg_xl
 
 SMALL: dict[str, Any] = {"prompt": "a red/blue sun", "steps": 2, "seed": 5, "width": 64, "height": 64, "batch": 2}
@@ -46,6 +47,14 @@ def test_every_format_says_how_it_was_made(
     found = read_picture(tmp_path / names[0])
     assert parse_parameters(found.parameters or "").fields["Seed"] == "5"
     assert '"seed":5' in (found.receipt or "").replace(" ", "")
+    assert source_type_in(found.texts) == "trainedAlgorithmicMedia"
+
+
+def test_the_label_of_ai_is_left_out_on_request(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    names = saved(engine, models["sd15"], tmp_path, Saving(ai_label=False))
+    found = read_picture(tmp_path / names[0])
+    assert found.parameters
+    assert not source_type_in(found.texts)
 
 
 def test_without_metadata_the_file_says_nothing(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from halftone.contract.errors import HalftoneError
-from halftone.metadata.comfy import STRANGE, NotPlainError, parameters_of
+from halftone.metadata.comfy import STRANGE, parameters_of
+from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 
@@ -42,7 +43,7 @@ FIELDS = {
     "Steps": "20",
     "Sampler": "dpmpp_2m",
     "Schedule type": "karras",
-    "CFG scale": "8.0",
+    "CFG scale": "8",
     "Seed": str(2**60),
     "Size": "512x768",
     "Model": "sd15\\tiny, v2.safetensors",
@@ -247,7 +248,7 @@ def with_sampling(graph: Graph) -> None:
         ),
         (
             with_upscaled,
-            {"Hires upscale": "2.0", "Hires steps": "20", "Hires upscaler": "4x-ultra", "Denoising strength": "0.4"},
+            {"Hires upscale": "2", "Hires steps": "20", "Hires upscaler": "4x-ultra", "Denoising strength": "0.4"},
             "",
         ),
         (with_unknown_scale, {"Hires steps": "20", "Hires upscaler": "ultra", "Denoising strength": "0.4"}, ""),
@@ -256,7 +257,7 @@ def with_sampling(graph: Graph) -> None:
         (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
         (with_power_loras, {}, " <lora:ink:0.7>"),
         (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, FreeU_V2"}, ""),
-        (with_sampling, {"Shift": "3.0", "CFG rescale": "0.7"}, ""),
+        (with_sampling, {"Shift": "3", "CFG rescale": "0.7"}, ""),
         (
             lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)),
             {"LoRA ink in the text encoder": "1"},
@@ -270,6 +271,96 @@ def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[
     said = parameters_of(json.dumps(graph))
     assert said.fields == {name: value for name, value in (FIELDS | more).items() if value is not None}
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
+
+
+def by_switch(graph: Graph) -> None:
+    graph |= {
+        "30": node("StringConcatenate", string_a="a sun", string_b="Negative prompt: (red:1.2)", delimiter="\n"),
+        "31": node("ComfySwitchNode", switch=["32", 0], on_true=["4", 0], on_false=["99", 0]),
+        "32": node("PrimitiveBoolean", value=True),
+    }
+    put(graph, "6", text=["30", 0])
+    put(graph, "3", model=["31", 0])
+
+
+def through_two_outputs(graph: Graph) -> None:
+    """The second output of a ControlNet is the negative prompt."""
+    graph["11"] = node("ControlNetApplyAdvanced", positive=["6", 0], negative=["7", 0])
+    put(graph, "3", positive=["11", 0], negative=["11", 1])
+
+
+def with_custom_sigmas(graph: Graph) -> None:
+    graph |= {
+        "20": node("SamplerDPMPP_2M_SDE", solver_type="midpoint", eta=0.5, s_noise=1.0, noise_device="gpu"),
+        "21": node("KarrasScheduler", steps=12, sigma_max=14.0, sigma_min=0.03, rho=7.0),
+        "22": node("SamplerCustom", model=["4", 0], add_noise=True, noise_seed=5, cfg=6.5, positive=["6", 0], negative=["7", 0],
+                   sampler=["20", 0], sigmas=["21", 0], latent_image=["5", 0]),
+    }  # fmt: skip
+    put(graph, "8", samples=["22", 0])
+
+
+def with_split_sigmas(graph: Graph) -> None:
+    """The second model goes the last fifth of the way."""
+    advanced(graph)
+    graph |= {
+        "26": node("SplitSigmas", sigmas=["23", 0], step=24),
+        "27": node("CheckpointLoaderSimple", ckpt_name="refiner.safetensors"),
+        "28": node("BasicGuider", model=["27", 0], conditioning=["6", 0]),
+        "29": node("DisableNoise"),
+    }
+    put(graph, "22", sigmas=["26", 0])
+    again = {"noise": ["29", 0], "guider": ["28", 0], "sampler": ["21", 0], "sigmas": ["26", 1], "latent_image": ["22", 0]}
+    graph["33"] = node("SamplerCustomAdvanced", **again)
+    put(graph, "8", samples=["33", 0])
+
+
+def with_discrete(graph: Graph) -> None:
+    graph["10"] = node("ModelSamplingDiscrete", sampling="v_prediction", zsnr=True, model=["11", 0])
+    graph["11"] = node("ModelSamplingFlux", max_shift=1.15, base_shift=0.5, width=512, height=768, model=["4", 0])
+    put(graph, "3", model=["10", 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (by_switch, {}),
+        (through_two_outputs, {STRANGE: "ControlNetApplyAdvanced"}),
+        (
+            with_custom_sigmas,
+            {
+                "Sampler": "dpmpp_2m_sde_gpu", "Eta": "0.5", "Steps": "12", "Schedule max sigma": "14",
+                "Schedule min sigma": "0.03", "Schedule rho": "7", "CFG scale": "6.5", "Seed": "5",
+            },
+        ),
+        (
+            with_split_sigmas,
+            {
+                "Steps": "30", "Sampler": "euler", "Schedule type": "simple", "CFG scale": "1", "Seed": "9",
+                "Distilled CFG Scale": "3.5", "Refiner": "refiner.safetensors", "Refiner switch at": "0.8",
+                STRANGE: "DisableNoise",
+            },
+        ),
+        (with_discrete, {"Prediction type": "v_prediction", "Noise Schedule": "Zero Terminal SNR"}),
+    ],
+)  # fmt: skip
+def test_values_are_found_where_they_are(change: Callable[[Graph], object], more: dict[str, str]) -> None:
+    graph = plain()
+    change(graph)
+    said = parameters_of(json.dumps(graph))
+    assert said.fields == FIELDS | more
+    assert said.prompt == "a sun\nNegative prompt: (red:1.2)"
+    assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, bad")
+
+
+def test_the_size_tells_which_of_two_saved_pictures_it_is() -> None:
+    graph = plain()
+    with_hires(graph)
+    graph |= {"50": node("VAEDecode", samples=["3", 0]), "51": node("SaveImage", images=["50", 0])}
+    assert parameters_of(json.dumps(graph), (512, 768)).fields == FIELDS
+    assert parameters_of(json.dumps(graph), (768, 1152)).fields["Hires upscale"] == "1.5"
+    for size in ((100, 100), None):
+        with pytest.raises(NotPlainError, match="several"):
+            parameters_of(json.dumps(graph), size)
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["KSampler", "3"])

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops, ImageStat
+from tests.helpers.pictures import resolved
 from tests.helpers.read_back import read_picture
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import ResolvedRequest, Start
 from halftone.metadata.picture import (
     check_output,
     check_picture,
@@ -16,6 +18,7 @@ from halftone.metadata.picture import (
     output_error,
     save_picture,
 )
+from halftone.metadata.source_type import source_type, source_type_in
 from halftone.settings.picture_files import has_jpeg_xl, opened_picture
 
 JPEG_XL = pytest.param(".jxl", marks=pytest.mark.skipif(not has_jpeg_xl(), reason="needs Pillow's plugin for JPEG XL"))
@@ -45,11 +48,34 @@ def test_parameters_and_receipt_come_back(tmp_path: Path, ending: str, text: str
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        (resolved(), "trainedAlgorithmicMedia"),
+        (resolved(image="/a.png"), "trainedAlgorithmicMedia"),
+        (resolved(image="/a.png", mask="/m.png"), "compositeWithTrainedAlgorithmicMedia"),
+        (resolved(image="/a.png", start=Start(outpaint=(64, 0, 0, 0))), "compositeWithTrainedAlgorithmicMedia"),
+    ],
+)
+def test_iptcs_source_type_is_in_every_format_and_in_no_ones_way(
+    tmp_path: Path, ending: str, request_: ResolvedRequest, kind: str
+) -> None:
+    path = tmp_path / f"p{ending}"
+    save_picture(picture(), path, TEXT, RECEIPT, source_type(request_))
+    found = read_picture(path)
+    assert (found.parameters, found.receipt) == (TEXT, RECEIPT)
+    assert f"digitalsourcetype/{kind}".encode() in path.read_bytes()
+    if ending != ".jxl":  # whose plugin gives no XMP back
+        assert source_type_in(found.texts) == kind
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_picture_without_metadata_says_nothing(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"p{ending}"
     save_picture(picture(), path, "", "")
     found = read_picture(path)
     assert (found.parameters, found.receipt) == (None, None)
+    assert b"digitalsourcetype" not in path.read_bytes()
     with Image.open(path) as image:
         assert not image.getexif()
         assert image.size == (32, 24)

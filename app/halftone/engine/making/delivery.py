@@ -31,7 +31,8 @@ from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.prompts.drawn_prompts import fixed
 from halftone.library.videos import video_format
 from halftone.metadata.parameters import a1111_text, model_name, receipt_json
-from halftone.metadata.picture import VIDEOS, free_name, numbered, output_error
+from halftone.metadata.picture import VIDEOS, Texts, free_name, numbered, output_error
+from halftone.metadata.source_type import source_type
 from halftone.settings.file_names import Named, place_of
 from halftone.settings.places import pictures_dir
 
@@ -70,12 +71,13 @@ class Delivery:
             width, height = facts.first_size
             asked = msgspec.structs.replace(asked, width=width, height=height)
 
-        def texts(path: Path) -> tuple[str, str]:
+        def texts(path: Path) -> Texts:
             there = msgspec.structs.replace(facts, path=str(path))
             self.emit(PictureSaving(facts=there), previews[0])
             if not saving.save_metadata:
-                return "", ""
-            return a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device))
+                return Texts()
+            source = source_type(asked) if saving.ai_label else ""
+            return Texts(a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device)), source)
 
         def write() -> Path:
             ending = f".{video_format(self._request)}" if len(film) > 1 else f".{saving.picture_format}"

@@ -26,7 +26,7 @@ from halftone.engine.sampling.frames import thumbnail
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.precision import granted_precision
 from halftone.measure.pictures import is_dark, is_flat
-from halftone.metadata.picture import PICTURES, ending_for, free_name
+from halftone.metadata.picture import PICTURES, Texts, ending_for, free_name
 from halftone.metadata.start_images import picture_size, read_beside, read_picture
 from halftone.metadata.upscaled import upscaled_texts
 
@@ -106,14 +106,18 @@ class Enlarging:
         )
         self._emit(PhaseChanged(phase="save"))
         saving = self._request.saving
-        texts = upscaled_texts(source, facts, made_with(self._device.id)) if saving.save_metadata else ("", "")
-        ending = ending_for(saving.picture_format, result.image.size, texts[0])
+        texts = (
+            upscaled_texts(source, facts, made_with(self._device.id), ai_label=saving.ai_label)
+            if saving.save_metadata
+            else Texts()
+        )
+        ending = ending_for(saving.picture_format, result.image.size, texts.parameters)
         alpha, profile = read_beside(str(source))  # which no upscale model reads
         if alpha is not None:
             pixels = np.dstack([pixels, np.asarray(alpha.resize(result.image.size, Image.Resampling.LANCZOS))])
         small = thumbnail(result.image)
 
-        def texts_for(path: Path) -> tuple[str, str]:
+        def texts_for(path: Path) -> Texts:
             self._emit(PictureSaving(facts=msgspec.structs.replace(facts, path=str(path))), small)
             return texts
 

@@ -9,7 +9,7 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.engine.sampling.frames import Pixels
 from halftone.library.videos import USUAL_FPS
-from halftone.metadata.picture import USUAL_QUALITY, free_name, output_error, save_picture
+from halftone.metadata.picture import USUAL_QUALITY, Texts, free_name, output_error, save_picture
 from halftone.metadata.video import save_video
 
 _ATTEMPTS: Final = 100
@@ -21,7 +21,7 @@ def write_frames(
     fps: int | None,
     path: Path,
     base: Path,
-    texts: Callable[[Path], tuple[str, str]],
+    texts: Callable[[Path], Texts],
     *,
     overwrite: bool,
     quality: int = USUAL_QUALITY,
@@ -29,12 +29,12 @@ def write_frames(
 ) -> Path:
     """Save as `path`, or under the next free number of `base` if that was taken meanwhile; return its place.
 
-    frames: one for a picture; fps: of a video; texts: parameters and receipt for a path; quality and profile (ICC): of a
+    frames: one for a picture; fps: of a video; texts: for a path; quality and profile (ICC): of a
     picture. Raises HalftoneError output-* and disk-full.
     """
     for _ in range(_ATTEMPTS):
         try:
-            _save(frames, fps, path, *texts(path), overwrite=overwrite, quality=quality, profile=profile)
+            _save(frames, fps, path, texts(path), overwrite=overwrite, quality=quality, profile=profile)
         except HalftoneError as error:
             if error.code != "output-exists":
                 raise
@@ -52,8 +52,7 @@ def _save(
     frames: Sequence[Pixels],
     fps: int | None,
     path: Path,
-    parameters: str,
-    receipt: str,
+    texts: Texts,
     *,
     overwrite: bool,
     quality: int,
@@ -61,9 +60,9 @@ def _save(
 ) -> None:
     """One frame alone is a picture, but where its name says that it is a video."""
     if len(frames) > 1 or path.suffix.lower() == ".mp4":
-        save_video(frames, fps or USUAL_FPS, path, parameters, receipt, overwrite=overwrite)
+        save_video(frames, fps or USUAL_FPS, path, *texts, overwrite=overwrite)
     else:
         image = Image.fromarray(frames[0])
         if profile is not None:
             image.info["icc_profile"] = profile
-        save_picture(image, path, parameters, receipt, quality=quality, overwrite=overwrite)
+        save_picture(image, path, *texts, quality=quality, overwrite=overwrite)

@@ -17,8 +17,9 @@ from halftone.contract.facts import PictureFacts, SheetFacts
 from halftone.contract.wording import Words
 from halftone.gallery.made import list_made
 from halftone.metadata.parameters import write_parameters
-from halftone.metadata.picture import ending_for, free_name, save_picture
+from halftone.metadata.picture import Texts, ending_for, free_name, save_picture
 from halftone.metadata.reading import parse_parameters, read_picture
+from halftone.metadata.source_type import source_type
 from halftone.session.events import Composed, Replaced
 from halftone.session.pictures.grid import Axis, Cell, Grid
 from halftone.session.pictures.history import Made, with_made
@@ -220,8 +221,8 @@ def _font(size: int, *, plain: bool) -> "ImageFont.FreeTypeFont":
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def sheet_texts(grid: Grid, first: PictureFacts, share: float) -> tuple[str, str]:
-    """(A1111's text, the receipt's JSON). The text is that of the first picture, with the axes under A1111's names."""
+def sheet_texts(grid: Grid, first: PictureFacts, share: float) -> Texts:
+    """The text is that of the first picture, with the axes under A1111's names."""
     said = _said(first)
     axes = {
         key: value
@@ -239,7 +240,8 @@ def sheet_texts(grid: Grid, first: PictureFacts, share: float) -> tuple[str, str
         "version": __version__,
         "grid": {"axes": [{"name": axis.name, "values": axis.values} for axis in grid.axes], "scaled": share, "cells": cells},
     }
-    return text, msgspec.json.encode(content).decode()
+    source = source_type(grid.requests[0]) if grid.requests[0].saving.ai_label else ""
+    return Texts(text, msgspec.json.encode(content).decode(), source)
 
 
 def _said(facts: PictureFacts) -> Any:
@@ -268,9 +270,9 @@ def save_sheet(grid: Grid) -> tuple[PictureFacts, bytes]:
     sheet, share = compose(grid)
     first = next(cell.facts for cell in grid.cells if cell.facts is not None and cell.facts.path)
     saving = grid.requests[0].saving
-    texts = sheet_texts(grid, first, share) if saving.save_metadata else ("", "")
+    texts = sheet_texts(grid, first, share) if saving.save_metadata else Texts()
     source = Path(first.path)
-    name = f"{source.stem}-grid{ending_for(saving.picture_format, sheet.size, texts[0])}"
+    name = f"{source.stem}-grid{ending_for(saving.picture_format, sheet.size, texts.parameters)}"
     named = (source.parent if source.parent.is_dir() else pictures_dir()) / name
     path = free_name(named) if os.path.lexists(named) else named
     save_picture(sheet, path, *texts, quality=saving.picture_quality)

@@ -1,0 +1,136 @@
+"""ComfyUI's graph of nodes: what stands behind an input, and the values there. It is untrusted.
+
+Form (https://docs.comfy.org): node -> {"class_type": its kind, "inputs": name -> value, or [node, output] of another one}.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from halftone.contract.wording import Words
+from halftone.metadata.reading import whole_signs
+
+Node = Mapping[str, Any]
+
+_PASSES: Final = ("Reroute", "Reroute (rgthree)")
+_SWITCHES: Final = {"ComfySwitchNode": "switch"}
+_LITERALS: Final[dict[str, str]] = {
+    "PrimitiveInt": "value", "PrimitiveFloat": "value", "PrimitiveString": "value", "PrimitiveStringMultiline": "value",
+    "PrimitiveBoolean": "value", "INTConstant": "value", "FloatConstant": "value", "StringConstant": "string",
+    "StringConstantMultiline": "string", "Seed (rgthree)": "seed", "Seed Everywhere": "seed", "CR Seed": "seed",
+    "easy seed": "seed", "Text Multiline": "text", "String Literal": "string", "JWInteger": "value", "JWFloat": "value",
+    "ttN text": "text", "ttN int": "int", "ttN float": "float", "Int Literal": "int", "Float Literal": "float",
+}  # fmt: skip
+"""Kinds whose output is one of their inputs."""
+_JOINS: Final = "StringConcatenate"
+EMPTY: Final = re.compile(r"\w*Empty\w*Latent\w*")
+"""Kinds of empty latents, which have a width and a height."""
+MOST: Final = 64
+"""Nodes in a chain."""
+LARGEST: Final = 2**64
+"""The end of ComfyUI's seeds."""
+
+
+class NotPlainError(Exception):
+    """Names why a graph cannot be read, in a part of a sentence."""
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+class Place(NamedTuple):
+    """An output of a node."""
+
+    node: Node
+    slot: int
+
+
+class Graph:
+    """The nodes by their names; strange: the kinds of those that were not understood, in order."""
+
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
+        self.nodes = nodes
+        self.strange: dict[str, None] = {}
+
+    def note(self, node: Node) -> None:
+        """Remember a node that is not understood."""
+        self.strange[kind_of(node)] = None
+
+    def place(self, node: Node, name: str) -> Place | None:
+        """What an input comes from, over nodes that only pass it on."""
+        found: Any = node
+        for _ in range(MOST):
+            link = inputs_of(found).get(name)
+            parts = cast("list[Any]", link) if isinstance(link, list) else []
+            found = self.nodes.get(str(parts[0])) if parts else None
+            if found is None:
+                return None
+            if kind_of(found) in _SWITCHES:
+                on = self.value(found, _SWITCHES[kind_of(found)])
+                name = "on_true" if on is True else "on_false"
+            elif kind_of(found) in _PASSES:
+                name = next(iter(inputs_of(found)), "")
+            else:
+                return Place(found, parts[1] if len(parts) > 1 and isinstance(parts[1], int) else 0)
+        return None
+
+    def behind(self, node: Node, *names: str) -> Node | None:
+        """The node of the first of these inputs that has one."""
+        return next((found.node for name in names if (found := self.place(node, name)) is not None), None)
+
+    def needed(self, node: Node, name: str) -> Node:
+        """The node of an input. Raises NotPlainError."""
+        return self.needed_place(node, name).node
+
+    def needed_place(self, node: Node, name: str) -> Place:
+        """The output that an input comes from. Raises NotPlainError."""
+        found = self.place(node, name)
+        if found is None:
+            raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), name)))
+        return found
+
+    def value(self, node: Node, name: str, left: int = MOST) -> Any:
+        """An input, or what another node that only holds a value gives to it; None for none."""
+        value = inputs_of(node).get(name)
+        if not isinstance(value, list):
+            return value
+        behind = self.behind(node, name) if left else None
+        if behind is None:
+            return None
+        if kind_of(behind) == _JOINS:
+            parts = [self.value(behind, one, left - 1) for one in ("string_a", "string_b", "delimiter")]
+            return f"{parts[0]}{parts[2]}{parts[1]}" if all(isinstance(one, str) for one in parts) else None
+        return self.value(behind, _LITERALS[kind_of(behind)], left - 1) if kind_of(behind) in _LITERALS else None
+
+    def text(self, node: Node, name: str) -> str:
+        """Text of an input. Raises NotPlainError."""
+        found = self.value(node, name)
+        if not isinstance(found, str):
+            raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, kind_of(node))))
+        return whole_signs(found).strip()
+
+    def number(self, node: Node, name: str, usual: int | None = None) -> int | float:
+        """A number of an input; usual: where the node has none. Raises NotPlainError."""
+        found = self.value(node, name)
+        if found is None and name not in inputs_of(node):
+            if usual is None:
+                raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), name)))
+            return usual
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, kind_of(node))))
+        if not abs(found) <= LARGEST:
+            raise NotPlainError(Words("{0} of the node {1} is out of range", (name, kind_of(node))))
+        return round(found, 6) if isinstance(found, float) else found
+
+
+def kind_of(node: object) -> str:
+    """A node's kind, safe in a sentence."""
+    kind = cast("dict[str, Any]", node).get("class_type") if isinstance(node, dict) else None
+    return kind[:48] if isinstance(kind, str) and kind.isprintable() else "?"
+
+
+def inputs_of(node: Any) -> Node:
+    """The inputs of a node; empty for what is none."""
+    found = cast("dict[str, Any]", node).get("inputs") if isinstance(node, dict) else None
+    return cast("Node", found) if isinstance(found, dict) else {}
