@@ -34,6 +34,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
+from halftone.contract.vocabulary import OtherProgram
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
 from halftone.settings.store import load
@@ -139,6 +140,10 @@ def check(
         str | None, typer.Option("--report", metavar="FILE.html", help="Write an HTML report.", show_default=False)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing report.")] = False,
+    export: Annotated[
+        OtherProgram | None,
+        typer.Option("--export", help="Also say what to set in another program. Checks in FP16 by default.", show_default=False),
+    ] = None,
     json: flags.Json = False,
     *,
     inputs: flags.Inputs,
@@ -156,12 +161,13 @@ def check(
     if undo:
         return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
     page = None if report is None else report_place(report, overwrite=overwrite)
+    wanted = flags.numerics_of(({"precision": "float16"} if export else {}) | numerics, saved.numerics)
     command = Examine(
         job=JOB,
         model=facts.id,
         device=known_device(device, saved),
         depth="thorough" if thorough else "quick",
-        numerics=flags.numerics_of(numerics, saved.numerics),
+        numerics=wanted,
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
     from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
@@ -173,11 +179,13 @@ def check(
     precision = choose_precision(tools, chosen, command.numerics, facts, command.inputs.extras, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
     if json:
-        put(check_object(found, precision, layers=layers))
+        put(check_object(found, precision, layers=layers, export=export))
     else:
-        from halftone.cli.reports.printed_reports import show_check
+        from halftone.cli.reports.printed_reports import show_check, show_export
 
         show_check(found, precision, layers=layers)
+        if export is not None:
+            show_export(found, export)
     if page is not None:
         write_report(found, page, overwrite=overwrite)
     raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)

@@ -38,6 +38,8 @@ FindingCode = Literal[
 Verdict = Literal["healthy", "tight", "fixable", "broken"]
 CureKind = Literal["none", "rescale", "setting", "upcast-region", "bfloat16", "float32-component", "float32-all"]
 Depth = Literal["quick", "thorough"]
+OtherProgram = Literal["comfyui", "a1111", "diffusers"]
+"""Programs that a check says the settings for."""
 Phase = Literal[
     "load", "encode", "denoise", "decode", "upscale", "save", "scan", "range", "target", "plan", "verify", "measure", "write"
 ]  # fmt: skip

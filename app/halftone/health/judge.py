@@ -124,7 +124,7 @@ def judge(findings: Sequence[Finding], plan: Plan, base: Plan | None = None) -> 
     with little room. Findings about numbers that nothing reads (facts "read": false) do not count, nor does damage in memory (the
     check read it again) or clipping in the file (every precision computes with it).
     """
-    serious = [f for f in findings if f.code not in _HARMLESS and not _unread(f)]
+    serious = [finding for finding in findings if is_serious(finding)]
     if any(_incurable(f) for f in serious) or (serious and not plan.verified):
         return "broken"
     if serious or _changes(plan, base):
@@ -246,6 +246,11 @@ _WHY_BROKEN: Final[dict[Broken, str]] = {
     "no-cure": "No cure passed the check.",
     "no-cure-known": "The check found no cure.",
 }
+
+
+def is_serious(finding: Finding) -> bool:
+    """Whether a finding must be cured: not for tight layers, damage in memory, clipped weights or weights that nothing reads."""
+    return finding.code not in _HARMLESS and not _unread(finding)
 
 
 def _unread(finding: Finding) -> bool:

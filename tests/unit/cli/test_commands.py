@@ -336,9 +336,11 @@ class Listening(ScriptedEngine):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[CheckInputs] = []
+        self.precisions: list[str] = []
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         self.asked.append(command.inputs)
+        self.precisions.append(command.numerics.precision)
         return super().examine(command, emit, control)
 
 
@@ -970,3 +972,17 @@ def test_words_and_seeds_become_the_request(run: Run, model: str, tmp_path: Path
 def test_words_that_cannot_be_are_refused(run: Run, model: str, words: list[str], said: str) -> None:
     assert run("generate", *words, "-m", model).code == 2
     assert said in run.err
+
+
+def test_an_export_says_what_to_set(run: Run, fragile: str) -> None:
+    assert run("check", fragile, "--export", "comfyui").out.rstrip().endswith("--fp32-vae")
+    found = run("check", fragile, "--export", "diffusers", "--json").object
+    assert found["export"]["settings"][0]["where"] == "Python code"
+    assert run("check", fragile, "--export", "photoshop").code == 2
+
+
+@pytest.mark.parametrize(("words", "precision"), [([], "float16"), (["--precision", "bf16"], "bfloat16")])
+def test_an_export_checks_in_fp16_unless_a_precision_is_named(fragile: str, words: list[str], precision: str) -> None:
+    engine = Listening()
+    main(["check", fragile, "--export", "comfyui", *words], engine=lambda: engine)
+    assert engine.precisions == [precision]

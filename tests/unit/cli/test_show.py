@@ -10,10 +10,10 @@ from tests.helpers import samples
 from halftone.cli.jobs.command_jobs import is_good
 from halftone.cli.reports.chosen_precision import ChosenPrecision
 from halftone.cli.reports.json_objects import check_object, devices_object, generate_object
-from halftone.cli.reports.printed_reports import show_check, show_devices, show_pictures, show_repair
+from halftone.cli.reports.printed_reports import show_check, show_devices, show_export, show_pictures, show_repair
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
-from halftone.contract.plan import Plan
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
@@ -396,3 +396,21 @@ def test_a_check_says_which_sizes_it_ran(sizes: tuple[tuple[int, int, int], ...]
     report = replace(samples.check_report(), sizes=sizes)
     assert size_words(report) == said
     assert any(said in line for line in lines(report))
+
+
+def test_what_to_set_elsewhere_stands_one_value_a_line() -> None:
+    out = io.StringIO()
+    report = samples.check_report(fragile=True)
+    report = replace(report, cures=(*report.cures, Cure(kind="bfloat16", plan=report.plan)))
+    show_export(report, "comfyui", console=Console(file=out, width=100, highlight=False))
+    shown = [line.strip() for line in out.getvalue().splitlines() if line.strip()]
+    assert shown == ["In ComfyUI:", "ComfyUI, Launch options (VAE decoder):", "--fp32-vae", "or --bf16-vae"]
+
+
+def test_a_script_learns_what_to_set_elsewhere() -> None:
+    found = check_object(samples.check_report(fragile=True), AS_SET, layers=False, export="a1111")["export"]
+    assert found["program"] == "a1111"
+    assert [(one["app"], one["value"]) for one in found["settings"]] == [
+        ("A1111", "--no-half-vae"),
+        ("Forge, reForge", "--vae-in-fp32"),
+    ]
