@@ -10,7 +10,7 @@ from halftone.contract.wording import Words
 from halftone.metadata.comfy_graph import EMPTY, LARGEST, MOST, Graph, Node, NotPlainError, Place, inputs_of, kind_of
 from halftone.metadata.comfy_sampling import Sampling, sampling_of
 from halftone.metadata.comfy_workflow import is_workflow, prompt_form
-from halftone.metadata.reading import Parameters, whole_signs
+from halftone.metadata.reading import SYNTAX, Parameters, whole_signs
 
 PROGRAM: Final = "ComfyUI"
 STRANGE: Final = "ComfyUI nodes"
@@ -42,6 +42,8 @@ _NOTHING: Final = "ConditioningZeroOut"
 _LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
+_WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
+"""What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
 _CONDITIONS: Final = ("conditioning", "positive", "conditioning_1", "conditioning_to")
@@ -95,6 +97,7 @@ class _Way:
     def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
         self._graph = Graph(nodes)
         self._note = self._graph.note
+        self._weighted = False
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -118,6 +121,7 @@ class _Way:
             **changes,
             **hires,
             "Version": PROGRAM,
+            SYNTAX: PROGRAM if self._weighted else None,
             STRANGE: ", ".join(self._graph.strange),
         }
         told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
@@ -283,7 +287,9 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        return _EMBEDDING.sub(r"\1", next(filter(None, texts), ""))
+        text = next(filter(None, texts), "")
+        self._weighted |= _WEIGHTED.search(text) is not None
+        return _EMBEDDING.sub(r"\1", text)
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""

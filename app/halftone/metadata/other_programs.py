@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.reading import Parameters, whole_signs
+from halftone.metadata.reading import SYNTAX, Parameters, whole_signs
 
 Values = Mapping[str, Any]
 
@@ -20,7 +20,6 @@ _MOST: Final = 2**22
 _LONGEST: Final = 500
 """Letters of a value that has no name in A1111."""
 INVOKE: Final = "InvokeAI"
-SYNTAX: Final = "Prompt syntax"
 _COMPEL: Final = re.compile(r"[\w)][+]{1,9}(?=\W|$)|\)-{1,9}(?=\W|$)|\)\d*\.?\d+(?=\W|$)|\)\.(?:and|blend|swap)\(")
 """Weights as InvokeAI writes them: word++, (two words)1.3, ("a", "b").and()."""
 _BRACES: Final = re.compile(r"[{}]|-?\d*\.?\d+::")

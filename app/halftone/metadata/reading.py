@@ -12,6 +12,8 @@ from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
 from halftone.settings.picture_files import opened_picture
 
+SYNTAX: Final = "Prompt syntax"
+"""The field that names the program whose weights a prompt has, where these are not A1111's."""
 _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
 """Begins only where a word does, without the spaces before it, so that a long run of either is scanned once."""
 _ENOUGH_PAIRS: Final = 3

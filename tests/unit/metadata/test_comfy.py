@@ -15,7 +15,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import Parameters
+from halftone.metadata.reading import SYNTAX, Parameters
 
 Graph = dict[str, Any]
 
@@ -48,6 +48,7 @@ FIELDS = {
     "Size": "512x768",
     "Model": "sd15\\tiny, v2.safetensors",
     "Version": "ComfyUI",
+    SYNTAX: "ComfyUI",
 }
 
 

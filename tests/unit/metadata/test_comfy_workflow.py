@@ -15,6 +15,7 @@ from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.comfy_workflow import prompt_form
 from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import SYNTAX
 
 REFERENCES = Path(__file__).parents[2] / "references" / "comfy_workflows.json"
 SAMPLES: dict[str, Any] = json.loads(REFERENCES.read_text())["samples"]
@@ -198,6 +199,15 @@ def test_a_broken_workflow_ends_in_a_sentence(name: str, value: Any, at: int) ->
     whole["nodes"][at][name] = value
     for one in (whole, workflow() | {name: value}, {"nodes": [value], "links": [value]}):
         assert said(one) != ""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "marked"), [("a sun", False), ("a \\(sun\\)", False), ("a (sun)", True), ("[sun]", True), ("embedding:ink", True)]
+)
+def test_a_prompt_that_a1111_reads_in_another_way_is_marked(prompt: str, marked: bool) -> None:
+    whole = workflow()
+    whole["nodes"][3]["widgets_values"] = [prompt]
+    assert parameters_of(json.dumps(whole)).fields == FIELDS | ({SYNTAX: "ComfyUI"} if marked else {})
 
 
 def test_what_is_strange_is_named_in_both_forms() -> None:
