@@ -23,6 +23,8 @@ _MAKER: Final = 0x010F
 _GRAPH: Final = re.compile(r"^(?:prompt|workflow):", re.IGNORECASE)
 """ComfyUI writes its graph into a WebP as the model of a camera, and its editor's form as the maker of it."""
 _ASCII: Final = b"ASCII\0\0\0"
+_LONGEST: Final = 500
+"""Letters of a value that has no name in A1111."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -125,3 +127,20 @@ def _unquoted(value: str) -> str:
         except ValueError:
             return value
     return value.strip()
+
+
+def lora_tag(name: str, weight: object) -> str:
+    """A LoRA as A1111 writes it."""
+    stem = re.sub(r"\.(safetensors|ckpt|pt)$", "", whole_signs(name).replace("\\", "/").rpartition("/")[2])
+    return f"<lora:{stem}:{value_text(weight) or '1'}>"
+
+
+def value_text(value: object) -> str:
+    """A value as a field has it; "" for what says nothing."""
+    if value is None or value is False or value in ({}, [], ""):
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, str | int | float):
+        return whole_signs(str(value)).strip()[:_LONGEST]
+    return whole_signs(json.dumps(value, ensure_ascii=False))[:_LONGEST]
