@@ -33,9 +33,12 @@ _ENCODES: Final[dict[str, tuple[str, ...]]] = {
     "BNK_CLIPTextEncodeAdvanced": ("text",),
     "TextEncodeQwenImageEdit": ("prompt",),
     "TextEncodeQwenImageEditPlus": ("prompt",),
+    "TextEncodeHunyuanVideo_ImageToVideo": ("prompt",),
 }
 """Kinds that encode a prompt -> the inputs with its text, the one that counts first."""
-_WITH_MORE: Final = ("CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus")
+_WITH_MORE: Final = (
+    "CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus", "TextEncodeHunyuanVideo_ImageToVideo",
+)  # fmt: skip
 """Those that encode something else beside it."""
 _NOTHING: Final = "ConditioningZeroOut"
 """Of models that read no negative prompt."""
@@ -44,8 +47,10 @@ _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
 _WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
 """What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
+_MODEL: Final = re.compile(r"\.(?:safetensors|ckpt|sft|gguf|pth?)$", re.IGNORECASE)
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
+_PICTURES: Final = ("images", "image", "pixels", "samples", "latent", "destination", "source", "image1", "image2")
 _CONDITIONS: Final = ("conditioning", "positive", "conditioning_1", "conditioning_to")
 _FLUX_SHIFT: Final = (1.15, 0.5)
 """The largest and the least shift of FLUX.1, which its own files have too."""
@@ -133,10 +138,10 @@ class _Way:
         """Walk back over what was done to the picture after it was sampled."""
         decoder: Node | None = None
         for _ in range(MOST):
-            found = self._graph.behind(node, "images", "image", "pixels", "samples", "latent")
-            if found is None:
+            ways = [to for name in _PICTURES if (to := self._graph.behind(node, name)) is not None]
+            if not ways:
                 break
-            node = found
+            node = next((to for to in ways if self._is_sampled(to, MOST)), ways[0])
             if kind_of(node) in _SAMPLES:
                 return decoder, node
             if kind_of(node) in _DECODES:
@@ -144,6 +149,13 @@ class _Way:
             else:
                 self._note(node)
         raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
+
+    def _is_sampled(self, node: Node, left: int) -> bool:
+        """Whether a picture comes from a sampler. left: nodes that may be between."""
+        if kind_of(node) in _SAMPLES or left == 0:
+            return left > 0
+        ways = [to for name in _PICTURES if (to := self._graph.behind(node, name)) is not None]
+        return any(self._is_sampled(to, (left - 1) // len(ways)) for to in ways)
 
     def _passes(self, last: Node) -> tuple[Node, dict[str, Any]]:
         """(the sampler that began, the fields of Hires. fix where another one went over its picture)."""
@@ -194,8 +206,9 @@ class _Way:
         """The size, and how much of a start picture was kept."""
         node = said.latent
         if node is not None and EMPTY.fullmatch(kind_of(node)):
-            several = self._graph.number(node, "batch_size", 1)
-            size = f"{self._graph.number(node, 'width')}x{self._graph.number(node, 'height')}"
+            several = self._graph.known(node, "batch_size", 1)
+            wide, high = (self._graph.known(node, name) for name in ("width", "height"))
+            size = None if wide is None or high is None else f"{wide}x{high}"
             begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
             return {"Size": size, "Batch size": None if several == 1 else several, **begun}
         start: Node | None = node
@@ -218,10 +231,11 @@ class _Way:
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
                     return self._graph.text(node, name), loras, changes
-            loras[:0] = self._loras(node, changes)
             behind = self._graph.behind(node, "model")
             if behind is None:
-                break
+                self._note(node)
+                return _only_file(node), loras, changes
+            loras[:0] = self._loras(node, changes)
             node = behind
         raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
@@ -275,6 +289,8 @@ class _Way:
                 self._note(node)
             names = ("negative",) if slot == 1 and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
+            if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
+                return "", guidance  # pictures alone guide it
             if behind is None:
                 break
             node, slot = behind
@@ -305,6 +321,12 @@ class _Way:
     def _vae(self, decoder: Node | None) -> str | None:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
         return self._graph.text(vae, "vae_name") if vae is not None and kind_of(vae) == "VAELoader" else None
+
+
+def _only_file(node: Node) -> str | None:
+    """The model of a loader that is not known, where it names one file."""
+    files = [value for value in inputs_of(node).values() if isinstance(value, str) and _MODEL.search(value)]
+    return whole_signs(files[0]) if len(files) == 1 else None
 
 
 def _shown(value: Any) -> str:

@@ -36,6 +36,7 @@ WIDGETS: Final[dict[str, str]] = {
     "Flux2Scheduler": "steps width height",
     "FluxGuidance": "guidance",
     "GITSScheduler": "coeff steps denoise",
+    "ImageOnlyCheckpointLoader": "ckpt_name",
     "INTConstant": "value",
     "ImageScale": "upscale_method width height crop",
     "ImageScaleBy": "upscale_method scale_by",
@@ -86,6 +87,7 @@ WIDGETS: Final[dict[str, str]] = {
     "Text Multiline": "text",
     "TextEncodeQwenImageEdit": "prompt",
     "TextEncodeQwenImageEditPlus": "prompt",
+    "TextEncodeHunyuanVideo_ImageToVideo": "prompt image_interleave",
     "UNETLoader": "unet_name weight_dtype",
     "UnetLoaderGGUF": "unet_name",
     "UpscaleModelLoader": "model_name",
@@ -313,7 +315,8 @@ def _widgets(node: Node) -> Iterator[tuple[str, Any]]:
         return
     row = _list(values)
     known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)) else "")
-    if not known:
+    if not known:  # names that no node has
+        yield from ((f"widget {at}", one) for at, one in enumerate(row) if isinstance(one, str))
         yield from ((f"lora_{at}", one) for at, one in enumerate(row) if "lora" in _dict(one))
         return
     for name in known.split():

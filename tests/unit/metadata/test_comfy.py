@@ -111,7 +111,6 @@ def put(graph: Graph, place: str, **inputs: Any) -> None:
     ("change", "why"),
     [
         (lambda graph: graph["6"].update(class_type="CLIPTextEncodeSDXL"), "the node CLIPTextEncodeSDXL has no text"),
-        (lambda graph: graph["4"].update(class_type="ModelMergeSimple", inputs={}), "it has the node ModelMergeSimple"),
         (lambda graph: put(graph, "6", text=["12", 0]), "text of the node CLIPTextEncode comes from another node"),
         (lambda graph: put(graph, "3", seed=["12", 0]), "seed of the node KSampler comes from another node"),
         (lambda graph: put(graph, "3", steps=10**400), "steps of the node KSampler is out of range"),
@@ -351,6 +350,47 @@ def test_values_are_found_where_they_are(change: Callable[[Graph], object], more
     assert said.fields == FIELDS | more
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)"
     assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, bad")
+
+
+def merged(graph: Graph) -> None:
+    graph["4"] = node("ModelMergeSimple", model1=["10", 0], model2=["11", 0], ratio=0.5)
+
+
+def by_strange_loader(graph: Graph) -> None:
+    graph["4"] = node("StrangeLoader", path="tiny.safetensors", precision="int4")
+
+
+def by_strange_seed(graph: Graph) -> None:
+    graph["12"] = node("StrangeSeed", start=1)
+    put(graph, "3", seed=["12", 0])
+    put(graph, "5", width=["12", 0])
+
+
+def guided_by_pictures(graph: Graph) -> None:
+    graph["6"] = node("StrangeVision", image=["12", 0])
+
+
+def composed(graph: Graph) -> None:
+    graph |= {"12": node("LoadImage", image="x.png"), "13": node("ImageCompositeMasked", destination=["12", 0], source=["8", 0])}
+    put(graph, "9", images=["13", 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (merged, {"Model": None, STRANGE: "ModelMergeSimple"}),
+        (by_strange_loader, {"Model": "tiny.safetensors", STRANGE: "StrangeLoader"}),
+        (by_strange_seed, {"Seed": None, "Size": None, STRANGE: "StrangeSeed"}),
+        (guided_by_pictures, {STRANGE: "StrangeVision"}),
+        (composed, {STRANGE: "ImageCompositeMasked"}),
+    ],
+)
+def test_what_is_not_understood_is_named_and_left_out(change: Callable[[Graph], None], more: dict[str, str | None]) -> None:
+    graph = plain()
+    put(graph, "6", text="a sun")
+    change(graph)
+    wanted = {name: value for name, value in (FIELDS | more).items() if value is not None}
+    assert parameters_of(json.dumps(graph)).fields == wanted
 
 
 def test_the_size_tells_which_of_two_saved_pictures_it_is() -> None:
