@@ -15,11 +15,15 @@ from halftone.metadata.reading import SYNTAX, Parameters, whole_signs
 PROGRAM: Final = "ComfyUI"
 STRANGE: Final = "ComfyUI nodes"
 """The field that names nodes which are not understood."""
-_SHOWS: Final = ("SaveImage", "PreviewImage", "SaveAnimatedWEBP", "SaveAnimatedPNG", "SaveImageWebsocket", "Image Save")
+_SAVES: Final = ("SaveImage", "SaveAnimatedWEBP", "SaveAnimatedPNG", "SaveImageWebsocket", "Image Save")
 _PREVIEWS: Final = "PreviewImage"
+_SHOWN: Final = ("images", "image")
+"""Inputs of nodes that save or show a picture."""
 _DECODES: Final = ("VAEDecode", "VAEDecodeTiled")
 _ENCODES_PICTURE: Final = ("VAEEncode", "VAEEncodeTiled", "VAEEncodeForInpaint", "SetLatentNoiseMask")
-_SAMPLES: Final = ("KSampler", "KSamplerAdvanced", "SamplerCustom", "SamplerCustomAdvanced")
+_SAMPLES: Final = ("KSampler", "KSamplerAdvanced", "SamplerCustom", "SamplerCustomAdvanced", "KSampler (Efficient)")
+_ALL_IN_ONE: Final = "Efficient Loader"
+"""Model, one LoRA, both prompts and the size in one node."""
 _FILES: Final = ("ckpt_name", "unet_name", "model_name", "gguf_name", "model_path")
 """Inputs of a loader that name the model's file."""
 _ENCODES: Final[dict[str, tuple[str, ...]]] = {
@@ -44,6 +48,8 @@ _NOTHING: Final = "ConditioningZeroOut"
 """Of models that read no negative prompt."""
 _LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
+_NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
+"""Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
 _WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
 """What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
@@ -80,9 +86,12 @@ def parameters_of(graph: str, size: tuple[int, int] | None = None) -> Parameters
 
 
 def _saved(nodes: dict[str, Any]) -> list[Node]:
-    """The nodes that save a picture, or show one where none is saved."""
-    shown = [node for node in nodes.values() if kind_of(node) in _SHOWS and isinstance(inputs_of(node).get("images"), list)]
-    return [node for node in shown if kind_of(node) != _PREVIEWS] or shown
+    """The nodes that save a picture; where none is known, those that have one and give nothing; else those that show one."""
+    having = {name: node for name, node in nodes.items() if any(isinstance(inputs_of(node).get(one), list) for one in _SHOWN)}
+    taken = {str(link[0]) for node in nodes.values() for link in inputs_of(node).values() if isinstance(link, list) and link}
+    saving = [node for node in having.values() if kind_of(node) in _SAVES]
+    ends = [node for name, node in having.items() if name not in taken and kind_of(node) != _PREVIEWS]
+    return saving or ends or [node for node in having.values() if kind_of(node) == _PREVIEWS]
 
 
 def _fits(said: Parameters, size: tuple[int, int] | None) -> bool:
@@ -163,7 +172,7 @@ class _Way:
         scale: Any = None
         upscaler = "Latent"
         for _ in range(MOST):
-            if node is None or kind_of(node).startswith("LoadImage") or EMPTY.fullmatch(kind_of(node)):
+            if node is None or kind_of(node).startswith("LoadImage") or _is_empty(node):
                 return last, {}
             if kind_of(node) in _SAMPLES:
                 break
@@ -205,9 +214,10 @@ class _Way:
     def _canvas(self, said: Sampling) -> dict[str, Any]:
         """The size, and how much of a start picture was kept."""
         node = said.latent
-        if node is not None and EMPTY.fullmatch(kind_of(node)):
+        if node is not None and _is_empty(node):
             several = self._graph.known(node, "batch_size", 1)
-            wide, high = (self._graph.known(node, name) for name in ("width", "height"))
+            before = "empty_latent_" if kind_of(node) == _ALL_IN_ONE else ""
+            wide, high = (self._graph.known(node, before + name) for name in ("width", "height"))
             size = None if wide is None or high is None else f"{wide}x{high}"
             begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
             return {"Size": size, "Batch size": None if several == 1 else several, **begun}
@@ -230,6 +240,7 @@ class _Way:
         for _ in range(MOST):
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
+                    loras[:0] = self._own_lora(node)
                     return self._graph.text(node, name), loras, changes
             behind = self._graph.behind(node, "model")
             if behind is None:
@@ -262,6 +273,13 @@ class _Way:
                 self._note(node)
         return []
 
+    def _own_lora(self, node: Node) -> list[str]:
+        """That of a loader which has one."""
+        name = self._graph.value(node, "lora_name")
+        if kind_of(node) != _ALL_IN_ONE or not isinstance(name, str) or name == "None":
+            return []
+        return [_tag(name, self._graph.known(node, "lora_model_strength", 1))]
+
     def _lora(self, node: Node, changes: dict[str, Any]) -> str:
         """A LoRA in A1111's words; a weight of its own for the text encoder is named beside it."""
         name = self._graph.text(node, "lora_name")
@@ -285,9 +303,11 @@ class _Way:
                 return self._encoded(node), guidance
             if kind == "FluxGuidance":
                 guidance = guidance or self._graph.number(node, "guidance")
-            else:
+            elif kind not in _NEGATIVE:
                 self._note(node)
-            names = ("negative",) if slot == 1 and "negative" in inputs_of(node) else _CONDITIONS
+            if kind == _ALL_IN_ONE:
+                return self._words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
+            names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
                 return "", guidance  # pictures alone guide it
@@ -303,7 +323,10 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        text = next(filter(None, texts), "")
+        return self._words(next(filter(None, texts), ""))
+
+    def _words(self, text: str) -> str:
+        """A prompt with the names of embeddings as A1111 has them."""
         self._weighted |= _WEIGHTED.search(text) is not None
         return _EMBEDDING.sub(r"\1", text)
 
@@ -313,6 +336,8 @@ class _Way:
         for _ in range(MOST):
             if found is None:
                 return None
+            if kind_of(found) == _ALL_IN_ONE:
+                return abs(int(self._graph.number(found, "clip_skip", -1)))
             if kind_of(found) == "CLIPSetLastLayer":
                 return abs(int(self._graph.number(found, "stop_at_clip_layer")))
             found = self._graph.behind(found, "clip", *_CONDITIONS)
@@ -320,7 +345,12 @@ class _Way:
 
     def _vae(self, decoder: Node | None) -> str | None:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
-        return self._graph.text(vae, "vae_name") if vae is not None and kind_of(vae) == "VAELoader" else None
+        name = self._graph.value(vae, "vae_name") if vae is not None else None
+        return name if isinstance(name, str) and name != "Baked VAE" else None
+
+
+def _is_empty(node: Node) -> bool:
+    return EMPTY.fullmatch(kind_of(node)) is not None or kind_of(node) == _ALL_IN_ONE
 
 
 def _only_file(node: Node) -> str | None:

@@ -49,7 +49,7 @@ class _Schedule(NamedTuple):
 
 def sampling_of(graph: Graph, node: Node) -> Sampling:
     """Read one sampler. Raises NotPlainError."""
-    if kind_of(node) in ("KSampler", "KSamplerAdvanced"):
+    if kind_of(node) in ("KSampler", "KSamplerAdvanced", "KSampler (Efficient)"):
         return _plain(graph, node)
     schedule = _schedule(graph, graph.needed_place(node, "sigmas"))
     fields = schedule.fields | _sampler(graph, graph.needed(node, "sampler"))

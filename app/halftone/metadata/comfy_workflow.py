@@ -28,6 +28,8 @@ WIDGETS: Final[dict[str, str]] = {
     "CheckpointLoader": "config_name ckpt_name",
     "CheckpointLoaderSimple": "ckpt_name",
     "DualCFGGuider": "cfg_conds cfg_cond2_negative style",
+    "Efficient Loader": "ckpt_name vae_name clip_skip lora_name lora_model_strength lora_clip_strength positive negative"
+    " token_normalization weight_interpretation empty_latent_width empty_latent_height batch_size",
     "EmptyLatentImage": "width height batch_size",
     "EmptySD3LatentImage": "width height batch_size",
     "ExponentialScheduler": "steps sigma_max sigma_min",
@@ -45,6 +47,7 @@ WIDGETS: Final[dict[str, str]] = {
     "JWFloat": "value",
     "JWInteger": "value",
     "KSampler": "seed steps cfg sampler_name scheduler denoise",
+    "KSampler (Efficient)": "seed steps cfg sampler_name scheduler denoise",
     "KSamplerAdvanced": "add_noise noise_seed steps cfg sampler_name scheduler start_at_step end_at_step",
     "KSamplerSelect": "sampler_name",
     "KarrasScheduler": "steps sigma_max sigma_min rho",

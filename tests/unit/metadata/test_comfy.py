@@ -393,6 +393,46 @@ def test_what_is_not_understood_is_named_and_left_out(change: Callable[[Graph], 
     assert parameters_of(json.dumps(graph)).fields == wanted
 
 
+def efficient(graph: Graph) -> None:
+    """A loader with everything, and a sampler that decodes."""
+    words = {"positive": "a sun\nNegative prompt: (red:1.2)", "negative": "ink, embedding:bad"}
+    graph["4"] = node(
+        "Efficient Loader", ckpt_name="sd15\\tiny, v2.safetensors", vae_name="Baked VAE", clip_skip=-2,
+        lora_name="a/ink.safetensors", lora_model_strength=0.5, lora_clip_strength=0.5, empty_latent_width=512, empty_latent_height=768, batch_size=1, **words,
+    )  # fmt: skip
+    links = {"model": ["4", 0], "positive": ["4", 1], "negative": ["4", 2], "latent_image": ["4", 3]}
+    graph["3"] = {"class_type": "KSampler (Efficient)", "inputs": graph["3"]["inputs"] | links}
+    graph["9"] = node("Image Saver", images=["3", 5], filename="a")
+    for name in ("5", "6", "7", "8"):
+        del graph[name]
+
+
+def with_second_efficient(graph: Graph) -> None:
+    efficient(graph)
+    graph["40"] = node("LatentUpscaleBy", scale_by=1.5, samples=["3", 3])
+    links = {"model": ["3", 0], "positive": ["3", 1], "negative": ["3", 2], "latent_image": ["40", 0], "denoise": 0.5}
+    graph["41"] = {"class_type": "KSampler (Efficient)", "inputs": graph["3"]["inputs"] | links}
+    put(graph, "9", images=["41", 5])
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (efficient, {}),
+        (
+            with_second_efficient,
+            {"Hires upscale": "1.5", "Hires steps": "20", "Hires upscaler": "Latent", "Denoising strength": "0.5"},
+        ),
+    ],
+)
+def test_nodes_that_do_everything_are_read(change: Callable[[Graph], None], more: dict[str, str]) -> None:
+    graph = plain()
+    change(graph)
+    said = parameters_of(json.dumps(graph))
+    assert said.fields == FIELDS | {"Clip skip": "2"} | more
+    assert (said.prompt, said.negative) == ("a sun\nNegative prompt: (red:1.2) <lora:ink:0.5>", "ink, bad")
+
+
 def test_the_size_tells_which_of_two_saved_pictures_it_is() -> None:
     graph = plain()
     with_hires(graph)
