@@ -398,7 +398,8 @@ def efficient(graph: Graph) -> None:
     words = {"positive": "a sun\nNegative prompt: (red:1.2)", "negative": "ink, embedding:bad"}
     graph["4"] = node(
         "Efficient Loader", ckpt_name="sd15\\tiny, v2.safetensors", vae_name="Baked VAE", clip_skip=-2,
-        lora_name="a/ink.safetensors", lora_model_strength=0.5, lora_clip_strength=0.5, empty_latent_width=512, empty_latent_height=768, batch_size=1, **words,
+        lora_name="a/ink.safetensors", lora_model_strength=0.5, lora_clip_strength=0.5,
+        empty_latent_width=512, empty_latent_height=768, batch_size=1, **words,
     )  # fmt: skip
     links = {"model": ["4", 0], "positive": ["4", 1], "negative": ["4", 2], "latent_image": ["4", 3]}
     graph["3"] = {"class_type": "KSampler (Efficient)", "inputs": graph["3"]["inputs"] | links}
