@@ -116,6 +116,8 @@ _OUTPUTS: Final = "-20"
 """The nodes in a subgraph that stand for its own inputs and outputs."""
 _MOST: Final = 10_000
 """Nodes in all."""
+_MOST_GRAPHS: Final = 500
+"""Subgraphs in all."""
 _DEEPEST: Final = 16
 """Subgraphs within each other, and nodes that only pass something on."""
 
@@ -161,12 +163,15 @@ class _Editor:
     def __init__(self, workflow: Node) -> None:
         self._whole = _scope("", workflow, None, {})
         self._subgraphs = {str(one.get("id")): one for one in _dicts(_dict(workflow.get("definitions")).get("subgraphs"))}
+        self._inner: dict[str, _Scope | None] = {}
         self._groups = _dict(_dict(workflow.get("extra")).get("groupNodes"))
 
     def nodes(self) -> dict[str, Any]:
         made: dict[str, Any] = {}
         scopes = [self._whole]
-        while scopes:
+        for _ in range(_MOST_GRAPHS):
+            if not scopes:
+                break
             scope = scopes.pop()
             for name, node in scope.nodes.items():
                 if node.get("mode") in (_MUTED, _BYPASSED) or _kind(node) in _VIRTUAL or len(made) == _MOST:
@@ -179,13 +184,19 @@ class _Editor:
 
     def _within(self, scope: _Scope, name: str) -> _Scope | None:
         """The graph that a node stands for; None for a plain node."""
-        node = scope.nodes[name]
+        place = f"{scope.prefix}{name}:"
+        if place not in self._inner:
+            node = scope.nodes[name]
+            definition = self._definition(node)
+            self._inner[place] = None if definition is None else _scope(place, definition, scope, node)
+        return self._inner[place]
+
+    def _definition(self, node: Node) -> Node | None:
         kind = _kind(node)
-        definition = self._subgraphs.get(kind)
-        if definition is None and kind.startswith(_GROUPS):
-            group = _dict(self._groups.get(kind[len(_GROUPS[0]) :]))
-            definition = _as_subgraph(group, node) if group else None
-        return None if definition is None else _scope(f"{scope.prefix}{name}:", definition, scope, node)
+        if kind in self._subgraphs or not kind.startswith(_GROUPS):
+            return self._subgraphs.get(kind)
+        group = _dict(self._groups.get(kind[len(_GROUPS[0]) :]))
+        return _as_subgraph(group, node) if group else None
 
     def _inputs(self, scope: _Scope, node: Node) -> dict[str, Any]:
         found = dict(_widgets(node)) | dict(_promoted(scope, node))

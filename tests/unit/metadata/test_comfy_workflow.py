@@ -174,8 +174,11 @@ def test_a_subgraph_is_read_through(shown: Any, values: list[Any], prompt: str, 
 
 def test_a_subgraph_in_itself_ends() -> None:
     whole = subgraph(node(2, "a-b"))
-    whole["definitions"]["subgraphs"][0]["nodes"].append(node(30, "a-b"))
-    assert len(prompt_form(whole)) < 200
+    inner = whole["definitions"]["subgraphs"][0]
+    inner["nodes"] += [node(30 + number, "a-b") for number in range(20)]
+    assert len(prompt_form(whole)) < 20_000
+    inner["nodes"] = inner["nodes"][-20:]
+    assert len(prompt_form(whole)) < 10
 
 
 @pytest.mark.parametrize("ending", ["png", "webp"])
