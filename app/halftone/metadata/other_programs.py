@@ -1,4 +1,5 @@
-"""Reads what InvokeAI, SwarmUI, Fooocus, NovelAI, Easy Diffusion and Draw Things write into pictures, in A1111's names.
+"""Reads what InvokeAI, SwarmUI, Fooocus, RuinedFooocus, NovelAI, Easy Diffusion, Draw Things, sd-scripts and Civitai write into
+pictures, in A1111's names.
 
 Each keeps its settings as JSON in a text of its own. What has no name in A1111 keeps the one it has, so that nothing is dropped
 without a word. It is untrusted. Sources: the programs' own code, which writes these texts.
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
+from halftone.metadata.comfy_graph import EMPTY
 from halftone.metadata.reading import SYNTAX, Parameters, lora_tag, value_text, whole_signs
 
 Values = Mapping[str, Any]
@@ -149,6 +151,23 @@ _KOHYA_KEYS: Final = (
     "clip-prompt", "negative-scale", "original-height", "original-width", "original-height-negative", "original-width-negative",
     "crop-top", "crop-left",
 )  # fmt: skip
+_RUINED: Final = _Program(
+    "RuinedFooocus",
+    {
+        **_USUAL, "sampler_name": "Sampler", "scheduler": "Schedule type", "cfg": "CFG scale", "base_model_name": "Model",
+        "refiner_model_name": "Refiner", "denoise": "Denoising strength", "clip_skip": "Clip skip",
+    },
+    _SIZE | {"base_model_hash", "loras", "software", "start_step", "switch"},
+    prompt=("Prompt", "Negative"),
+)  # fmt: skip
+_PAIR: Final = re.compile(r"<([^<>:]+):([^<>:]+)>")
+_CIVITAI: Final = _Program(
+    "Civitai",
+    {**_USUAL, "cfgScale": "CFG scale", "clipSkip": "Clip skip", "denoise": "Denoising strength"},
+    _SIZE
+    | {"resources", "workflow", "workflowId", "quantity", "baseModel", "priority", "outputFormat", "ecosystem", "remixOfId"},
+    prompt=("prompt", "negativePrompt"),
+)
 _NOTHING: Final = ("None", "none", "Default (model)", "Automatic")
 """Values that stand for no file."""
 
@@ -183,6 +202,10 @@ def _of_json(values: Values) -> Parameters | None:
     """Tell the program from the keys that only it has."""
     if isinstance(inner := values.get("sui_image_params"), dict):
         return _swarm(cast("Values", inner))
+    if values.get("software") == _RUINED.title:
+        return _ruined(values)
+    if isinstance(more := values.get("extraMetadata"), str) and (said := _json(more)) is not None and "prompt" in said:
+        return _civitai(values, said)
     if "base_model" in values and "prompt" in values:
         return _fooocus(values)
     if "positive_prompt" in values:
@@ -214,6 +237,25 @@ def _fooocus(values: Values) -> Parameters:
         name: value for name, value in values.items() if name != "refiner_switch" or values.get("refiner_model") not in _NOTHING
     }
     return _read(_FOOOCUS, kept, _size(width, height), loras)
+
+
+def _ruined(values: Values) -> Parameters:
+    """Its LoRAs are pairs of a hash and "weight - name"; in early files "<name:weight>"."""
+    usual = {"denoise": (None, 1), "clip_skip": (None, 1)}
+    kept = {name: value for name, value in values.items() if value not in usual.get(name, ())}
+    said = values.get("loras")
+    texts = [str(one[1]).partition(" - ") for one in map(_list, _list(said)) if len(one) > 1]
+    loras = [(name, weight) for weight, _, name in texts] or _PAIR.findall(said if isinstance(said, str) else "")
+    return _read(_RUINED, kept, _size(values.get("width"), values.get("height")), loras)
+
+
+def _civitai(graph: Values, said: Values) -> Parameters:
+    """Its first pictures have what the user asked for beside a graph of ComfyUI's; models are numbers there."""
+    nodes = [one for one in map(_dict, graph.values()) if EMPTY.fullmatch(str(one.get("class_type")))]
+    latent = _dict(nodes[0].get("inputs")) if nodes else {}
+    begun = str(said.get("workflowId") or said.get("workflow")).startswith("img2img")
+    kept = {name: value for name, value in said.items() if name != "denoise" or begun}
+    return _read(_CIVITAI, kept, _size(said.get("width", latent.get("width")), said.get("height", latent.get("height"))))
 
 
 def _novel(values: Values) -> Parameters:
@@ -401,6 +443,10 @@ def _listed(value: object) -> list[Any]:
     if isinstance(value, str) and value.startswith("["):
         return [one.strip(" '\"") for one in value.strip("[] ").split(",")]
     return _list(value) if isinstance(value, list) else [] if value is None else [value]
+
+
+def _dict(value: object) -> Values:
+    return cast("Values", value) if isinstance(value, dict) else {}
 
 
 def _dicts(value: object) -> list[Values]:

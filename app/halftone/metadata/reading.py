@@ -67,6 +67,8 @@ def read_picture(path: Path) -> Found:
         texts["UserComment"] = str(parameters)
     if isinstance(camera := outer.get(_CAMERA), str) and camera.startswith("{"):
         texts["UserComment"] = camera  # early SwarmUI
+    if isinstance(parameters, str) and '"class_type"' in parameters:
+        graphs = (*graphs, str(parameters))  # as Civitai has it
     plain = (_GRAPH.sub("", graph) for graph in graphs if isinstance(graph, str))
     found = (parameters, receipt, next((graph for graph in plain if graph.lstrip().startswith("{")), None))
     return Found(*(str(text) if isinstance(text, str) else None for text in found), size=size, texts=texts)

@@ -14,6 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
+from halftone.metadata.picture import exif_of
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import SYNTAX, Parameters
 
@@ -487,6 +488,14 @@ def save(path: Path, graph: str) -> Path:
 @pytest.mark.parametrize("ending", ["png", "webp"])
 def test_a_picture_of_comfyui_is_read(tmp_path: Path, ending: str) -> None:
     assert said_by(save(tmp_path / f"a.{ending}", json.dumps(plain()))).fields == FIELDS
+
+
+def test_a_graph_in_a_comment_is_read(tmp_path: Path) -> None:
+    """Civitai's first pictures have it there, with what is no node beside it."""
+    path = tmp_path / "a.jpg"
+    text = json.dumps(plain() | {"extra": {"airs": ["urn:air:sd1:checkpoint:civitai:1@2"]}, "extraMetadata": "{}"})
+    Image.new("RGB", (8, 8)).save(path, exif=exif_of(text, ""))
+    assert said_by(path).fields == FIELDS
 
 
 def test_half_a_sign_is_no_text(tmp_path: Path) -> None:
