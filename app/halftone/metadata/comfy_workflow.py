@@ -8,7 +8,7 @@ order; links; subgraphs, each of which a node elsewhere stands for, as group nod
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.comfy_graph import EMPTY, Node
+from halftone.metadata.comfy_graph import EMPTY, MOST, Node
 
 WIDGETS: Final[dict[str, str]] = {
     "AlignYourStepsScheduler": "model_type steps denoise",
@@ -119,7 +119,7 @@ _MOST: Final = 10_000
 _MOST_GRAPHS: Final = 500
 """Subgraphs in all."""
 _DEEPEST: Final = 16
-"""Subgraphs within each other, and nodes that only pass something on."""
+"""Subgraphs within each other."""
 
 
 _LINK: Final = 4
@@ -201,7 +201,7 @@ class _Editor:
     def _inputs(self, scope: _Scope, node: Node) -> dict[str, Any]:
         found = dict(_widgets(node)) | dict(_promoted(scope, node))
         for one in _dicts(node.get("inputs")):
-            came = self._resolved(scope, one.get("link"), _DEEPEST)
+            came = self._resolved(scope, one.get("link"), MOST)
             if came is not None:
                 found[str(one.get("name"))] = came.value if isinstance(came, _Value) else came
         return found

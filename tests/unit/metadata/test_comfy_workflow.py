@@ -78,6 +78,12 @@ def with_lora(whole: dict[str, Any], mode: int = 0) -> None:
     between(whole, 1, node(10, "LoraLoaderModelOnly", "ink.safetensors", 0.5, mode=mode, model=100))
 
 
+def by_many_reroutes(whole: dict[str, Any]) -> None:
+    whole["links"] += [[100 + number, 4 if number == 0 else 99 + number, 0, 100 + number, 0, "MODEL"] for number in range(30)]
+    whole["nodes"] += [node(100 + number, "Reroute", **{"": 100 + number}) for number in range(30)]
+    whole["links"][0][1:3] = [129, 0]
+
+
 def by_wire(whole: dict[str, Any]) -> None:
     whole["links"] += [[100, 4, 0, 10, 0, "MODEL"], [101, 11, 0, 3, 0, "MODEL"]]
     whole["nodes"] += [node(10, "SetNode", "wire", MODEL=100), node(11, "GetNode", "wire")]
@@ -113,6 +119,7 @@ def first_control(whole: dict[str, Any]) -> None:
         (with_lora, "a sun <lora:ink:0.5>"),
         (lambda whole: with_lora(whole, mode=4), "a sun"),
         (lambda whole: between(whole, 1, node(10, "Reroute", **{"": 100})), "a sun"),
+        (by_many_reroutes, "a sun"),
         (by_wire, "a sun"),
         (by_primitive, "a sun"),
         (muted_second, "a sun"),
