@@ -10,16 +10,20 @@ from halftone.contract.wording import Words
 from halftone.metadata.comfy_graph import EMPTY, LARGEST, MOST, Graph, Node, NotPlainError, Place, inputs_of, kind_of
 from halftone.metadata.comfy_sampling import Sampling, sampling_of
 from halftone.metadata.comfy_workflow import is_workflow, prompt_form
-from halftone.metadata.reading import Parameters, whole_signs
+from halftone.metadata.reading import SYNTAX, Parameters, whole_signs
 
 PROGRAM: Final = "ComfyUI"
 STRANGE: Final = "ComfyUI nodes"
 """The field that names nodes which are not understood."""
-_SHOWS: Final = ("SaveImage", "PreviewImage", "SaveAnimatedWEBP", "SaveAnimatedPNG", "SaveImageWebsocket", "Image Save")
+_SAVES: Final = ("SaveImage", "SaveAnimatedWEBP", "SaveAnimatedPNG", "SaveImageWebsocket", "Image Save")
 _PREVIEWS: Final = "PreviewImage"
+_SHOWN: Final = ("images", "image")
+"""Inputs of nodes that save or show a picture."""
 _DECODES: Final = ("VAEDecode", "VAEDecodeTiled")
 _ENCODES_PICTURE: Final = ("VAEEncode", "VAEEncodeTiled", "VAEEncodeForInpaint", "SetLatentNoiseMask")
-_SAMPLES: Final = ("KSampler", "KSamplerAdvanced", "SamplerCustom", "SamplerCustomAdvanced")
+_SAMPLES: Final = ("KSampler", "KSamplerAdvanced", "SamplerCustom", "SamplerCustomAdvanced", "KSampler (Efficient)")
+_ALL_IN_ONE: Final = "Efficient Loader"
+"""Model, one LoRA, both prompts and the size in one node."""
 _FILES: Final = ("ckpt_name", "unet_name", "model_name", "gguf_name", "model_path")
 """Inputs of a loader that name the model's file."""
 _ENCODES: Final[dict[str, tuple[str, ...]]] = {
@@ -33,17 +37,26 @@ _ENCODES: Final[dict[str, tuple[str, ...]]] = {
     "BNK_CLIPTextEncodeAdvanced": ("text",),
     "TextEncodeQwenImageEdit": ("prompt",),
     "TextEncodeQwenImageEditPlus": ("prompt",),
+    "TextEncodeHunyuanVideo_ImageToVideo": ("prompt",),
 }
 """Kinds that encode a prompt -> the inputs with its text, the one that counts first."""
-_WITH_MORE: Final = ("CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus")
+_WITH_MORE: Final = (
+    "CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus", "TextEncodeHunyuanVideo_ImageToVideo",
+)  # fmt: skip
 """Those that encode something else beside it."""
 _NOTHING: Final = "ConditioningZeroOut"
 """Of models that read no negative prompt."""
 _LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
+_NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
+"""Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
+_WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
+"""What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
+_MODEL: Final = re.compile(r"\.(?:safetensors|ckpt|sft|gguf|pth?)$", re.IGNORECASE)
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
+_PICTURES: Final = ("images", "image", "pixels", "samples", "latent", "destination", "source", "image1", "image2")
 _CONDITIONS: Final = ("conditioning", "positive", "conditioning_1", "conditioning_to")
 _FLUX_SHIFT: Final = (1.15, 0.5)
 """The largest and the least shift of FLUX.1, which its own files have too."""
@@ -73,9 +86,12 @@ def parameters_of(graph: str, size: tuple[int, int] | None = None) -> Parameters
 
 
 def _saved(nodes: dict[str, Any]) -> list[Node]:
-    """The nodes that save a picture, or show one where none is saved."""
-    shown = [node for node in nodes.values() if kind_of(node) in _SHOWS and isinstance(inputs_of(node).get("images"), list)]
-    return [node for node in shown if kind_of(node) != _PREVIEWS] or shown
+    """The nodes that save a picture; where none is known, those that have one and give nothing; else those that show one."""
+    having = {name: node for name, node in nodes.items() if any(isinstance(inputs_of(node).get(one), list) for one in _SHOWN)}
+    taken = {str(link[0]) for node in nodes.values() for link in inputs_of(node).values() if isinstance(link, list) and link}
+    saving = [node for node in having.values() if kind_of(node) in _SAVES]
+    ends = [node for name, node in having.items() if name not in taken and kind_of(node) != _PREVIEWS]
+    return saving or ends or [node for node in having.values() if kind_of(node) == _PREVIEWS]
 
 
 def _fits(said: Parameters, size: tuple[int, int] | None) -> bool:
@@ -95,6 +111,7 @@ class _Way:
     def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
         self._graph = Graph(nodes)
         self._note = self._graph.note
+        self._weighted = False
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -118,6 +135,7 @@ class _Way:
             **changes,
             **hires,
             "Version": PROGRAM,
+            SYNTAX: PROGRAM if self._weighted else None,
             STRANGE: ", ".join(self._graph.strange),
         }
         told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
@@ -129,10 +147,10 @@ class _Way:
         """Walk back over what was done to the picture after it was sampled."""
         decoder: Node | None = None
         for _ in range(MOST):
-            found = self._graph.behind(node, "images", "image", "pixels", "samples", "latent")
-            if found is None:
+            ways = [to for name in _PICTURES if (to := self._graph.behind(node, name)) is not None]
+            if not ways:
                 break
-            node = found
+            node = next((to for to in ways if self._is_sampled(to, MOST)), ways[0])
             if kind_of(node) in _SAMPLES:
                 return decoder, node
             if kind_of(node) in _DECODES:
@@ -141,13 +159,20 @@ class _Way:
                 self._note(node)
         raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
+    def _is_sampled(self, node: Node, left: int) -> bool:
+        """Whether a picture comes from a sampler. left: nodes that may be between."""
+        if kind_of(node) in _SAMPLES or left == 0:
+            return left > 0
+        ways = [to for name in _PICTURES if (to := self._graph.behind(node, name)) is not None]
+        return any(self._is_sampled(to, (left - 1) // len(ways)) for to in ways)
+
     def _passes(self, last: Node) -> tuple[Node, dict[str, Any]]:
         """(the sampler that began, the fields of Hires. fix where another one went over its picture)."""
         node = self._graph.behind(last, "latent_image")
         scale: Any = None
         upscaler = "Latent"
         for _ in range(MOST):
-            if node is None or kind_of(node).startswith("LoadImage") or EMPTY.fullmatch(kind_of(node)):
+            if node is None or kind_of(node).startswith("LoadImage") or _is_empty(node):
                 return last, {}
             if kind_of(node) in _SAMPLES:
                 break
@@ -189,9 +214,11 @@ class _Way:
     def _canvas(self, said: Sampling) -> dict[str, Any]:
         """The size, and how much of a start picture was kept."""
         node = said.latent
-        if node is not None and EMPTY.fullmatch(kind_of(node)):
-            several = self._graph.number(node, "batch_size", 1)
-            size = f"{self._graph.number(node, 'width')}x{self._graph.number(node, 'height')}"
+        if node is not None and _is_empty(node):
+            several = self._graph.known(node, "batch_size", 1)
+            before = "empty_latent_" if kind_of(node) == _ALL_IN_ONE else ""
+            wide, high = (self._graph.known(node, before + name) for name in ("width", "height"))
+            size = None if wide is None or high is None else f"{wide}x{high}"
             begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
             return {"Size": size, "Batch size": None if several == 1 else several, **begun}
         start: Node | None = node
@@ -213,11 +240,13 @@ class _Way:
         for _ in range(MOST):
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
+                    loras[:0] = self._own_lora(node)
                     return self._graph.text(node, name), loras, changes
-            loras[:0] = self._loras(node, changes)
             behind = self._graph.behind(node, "model")
             if behind is None:
-                break
+                self._note(node)
+                return _only_file(node), loras, changes
+            loras[:0] = self._loras(node, changes)
             node = behind
         raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
 
@@ -244,6 +273,13 @@ class _Way:
                 self._note(node)
         return []
 
+    def _own_lora(self, node: Node) -> list[str]:
+        """That of a loader which has one."""
+        name = self._graph.value(node, "lora_name")
+        if kind_of(node) != _ALL_IN_ONE or not isinstance(name, str) or name == "None":
+            return []
+        return [_tag(name, self._graph.known(node, "lora_model_strength", 1))]
+
     def _lora(self, node: Node, changes: dict[str, Any]) -> str:
         """A LoRA in A1111's words; a weight of its own for the text encoder is named beside it."""
         name = self._graph.text(node, "lora_name")
@@ -267,10 +303,14 @@ class _Way:
                 return self._encoded(node), guidance
             if kind == "FluxGuidance":
                 guidance = guidance or self._graph.number(node, "guidance")
-            else:
+            elif kind not in _NEGATIVE:
                 self._note(node)
-            names = ("negative",) if slot == 1 and "negative" in inputs_of(node) else _CONDITIONS
+            if kind == _ALL_IN_ONE:
+                return self._words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
+            names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
+            if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
+                return "", guidance  # pictures alone guide it
             if behind is None:
                 break
             node, slot = behind
@@ -283,7 +323,12 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        return _EMBEDDING.sub(r"\1", next(filter(None, texts), ""))
+        return self._words(next(filter(None, texts), ""))
+
+    def _words(self, text: str) -> str:
+        """A prompt with the names of embeddings as A1111 has them."""
+        self._weighted |= _WEIGHTED.search(text) is not None
+        return _EMBEDDING.sub(r"\1", text)
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
@@ -291,6 +336,8 @@ class _Way:
         for _ in range(MOST):
             if found is None:
                 return None
+            if kind_of(found) == _ALL_IN_ONE:
+                return abs(int(self._graph.number(found, "clip_skip", -1)))
             if kind_of(found) == "CLIPSetLastLayer":
                 return abs(int(self._graph.number(found, "stop_at_clip_layer")))
             found = self._graph.behind(found, "clip", *_CONDITIONS)
@@ -298,7 +345,18 @@ class _Way:
 
     def _vae(self, decoder: Node | None) -> str | None:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
-        return self._graph.text(vae, "vae_name") if vae is not None and kind_of(vae) == "VAELoader" else None
+        name = self._graph.value(vae, "vae_name") if vae is not None else None
+        return name if isinstance(name, str) and name != "Baked VAE" else None
+
+
+def _is_empty(node: Node) -> bool:
+    return EMPTY.fullmatch(kind_of(node)) is not None or kind_of(node) == _ALL_IN_ONE
+
+
+def _only_file(node: Node) -> str | None:
+    """The model of a loader that is not known, where it names one file."""
+    files = [value for value in inputs_of(node).values() if isinstance(value, str) and _MODEL.search(value)]
+    return whole_signs(files[0]) if len(files) == 1 else None
 
 
 def _shown(value: Any) -> str:

@@ -15,11 +15,15 @@ Node = Mapping[str, Any]
 _PASSES: Final = ("Reroute", "Reroute (rgthree)")
 _SWITCHES: Final = {"ComfySwitchNode": "switch"}
 _LITERALS: Final[dict[str, str]] = {
+    "PreviewAny": "source",
     "PrimitiveInt": "value", "PrimitiveFloat": "value", "PrimitiveString": "value", "PrimitiveStringMultiline": "value",
     "PrimitiveBoolean": "value", "INTConstant": "value", "FloatConstant": "value", "StringConstant": "string",
     "StringConstantMultiline": "string", "Seed (rgthree)": "seed", "Seed Everywhere": "seed", "CR Seed": "seed",
     "easy seed": "seed", "Text Multiline": "text", "String Literal": "string", "JWInteger": "value", "JWFloat": "value",
-    "ttN text": "text", "ttN int": "int", "ttN float": "float", "Int Literal": "int", "Float Literal": "float",
+    "ImpactWildcardProcessor": "populated_text", "ImpactInt": "value", "ImpactFloat": "value", "CR Text": "text",
+    "CR Prompt Text": "prompt", "Textbox": "text", "easy positive": "positive", "easy negative": "negative",
+    "easy int": "value", "easy float": "value", "easy string": "value", "ttN text": "text", "ttN int": "int",
+    "ttN float": "float", "Int Literal": "int", "Float Literal": "float",
 }  # fmt: skip
 """Kinds whose output is one of their inputs."""
 _JOINS: Final = "StringConcatenate"
@@ -109,6 +113,13 @@ class Graph:
         if not isinstance(found, str):
             raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, kind_of(node))))
         return whole_signs(found).strip()
+
+    def known(self, node: Node, name: str, usual: int | None = None) -> int | float | None:
+        """A number of an input; None where it comes from a node that is not understood, which is noted. Raises NotPlainError."""
+        if self.value(node, name) is None and (source := self.behind(node, name)) is not None:
+            self.note(source)
+            return None
+        return self.number(node, name, usual)
 
     def number(self, node: Node, name: str, usual: int | None = None) -> int | float:
         """A number of an input; usual: where the node has none. Raises NotPlainError."""

@@ -11,7 +11,7 @@ _SCHEDULES: Final = {
     "BasicScheduler": "", "KarrasScheduler": "karras", "ExponentialScheduler": "exponential",
     "PolyexponentialScheduler": "polyexponential", "AlignYourStepsScheduler": "align_your_steps", "SDTurboScheduler": "turbo",
     "BetaSamplingScheduler": "beta", "LaplaceScheduler": "laplace", "VPScheduler": "vp", "GITSScheduler": "gits",
-    "OptimalStepsScheduler": "optimal_steps", "Flux2Scheduler": "",
+    "OptimalStepsScheduler": "optimal_steps", "Flux2Scheduler": "", "LTXVScheduler": "",
 }  # fmt: skip
 """Kinds that make sigmas -> their name; "" where an input, or the model, says it."""
 _RANGE: Final = {"sigma_max": "Schedule max sigma", "sigma_min": "Schedule min sigma", "rho": "Schedule rho"}
@@ -37,19 +37,19 @@ class Sampling(NamedTuple):
     positive: Place
     negative: Place | None
     latent: Node | None
-    denoise: float
+    denoise: float | None
     span: tuple[float, float]
 
 
 class _Schedule(NamedTuple):
     fields: dict[str, Any]
-    denoise: float
+    denoise: float | None
     span: tuple[float, float]
 
 
 def sampling_of(graph: Graph, node: Node) -> Sampling:
     """Read one sampler. Raises NotPlainError."""
-    if kind_of(node) in ("KSampler", "KSamplerAdvanced"):
+    if kind_of(node) in ("KSampler", "KSamplerAdvanced", "KSampler (Efficient)"):
         return _plain(graph, node)
     schedule = _schedule(graph, graph.needed_place(node, "sigmas"))
     fields = schedule.fields | _sampler(graph, graph.needed(node, "sampler"))
@@ -57,26 +57,26 @@ def sampling_of(graph: Graph, node: Node) -> Sampling:
     source = node if guider is node else graph.needed(node, "noise")
     if guider is not node and kind_of(guider) not in _GUIDERS:
         graph.note(guider)
-    fields["CFG scale"] = next((graph.number(guider, name) for name in _STRENGTHS if name in inputs_of(guider)), 1)
+    fields["CFG scale"] = next((graph.known(guider, name) for name in _STRENGTHS if name in inputs_of(guider)), 1)
     if kind_of(source) == "DisableNoise":
         graph.note(source)
     else:
-        fields["Seed"] = graph.number(source, "noise_seed")
+        fields["Seed"] = graph.known(source, "noise_seed")
     return _given(graph, node, guider, schedule._replace(fields=fields))
 
 
 def _plain(graph: Graph, node: Node) -> Sampling:
     advanced = kind_of(node) == "KSamplerAdvanced"
-    steps = graph.number(node, "steps")
+    steps = graph.known(node, "steps")
     fields = {
         "Steps": steps,
         "Sampler": graph.text(node, "sampler_name"),
         "Schedule type": graph.text(node, "scheduler"),
-        "CFG scale": graph.number(node, "cfg"),
-        "Seed": graph.number(node, "noise_seed" if advanced else "seed"),
+        "CFG scale": graph.known(node, "cfg"),
+        "Seed": graph.known(node, "noise_seed" if advanced else "seed"),
     }
     if not advanced:
-        return _given(graph, node, node, _Schedule(fields, graph.number(node, "denoise", 1), (0, 1)))
+        return _given(graph, node, node, _Schedule(fields, graph.known(node, "denoise", 1), (0, 1)))
     start, end = graph.number(node, "start_at_step", 0), graph.number(node, "end_at_step", _ALL)
     span = (min(start / steps, 1), min(end / steps, 1)) if steps else (0, 1)
     return _given(graph, node, node, _Schedule(fields, round(1 - span[0], 6), span))
@@ -111,19 +111,19 @@ def _schedule(graph: Graph, place: Place) -> _Schedule:
             raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
         place, node = behind, behind.node
     name = _SCHEDULES.get(kind_of(node), "")
-    steps = graph.number(node, "steps")
+    steps = graph.known(node, "steps")
     fields = {
         "Steps": steps,
         "Schedule type": name or (graph.text(node, "scheduler") if "scheduler" in inputs_of(node) else None),
     }
     fields |= {ours: graph.number(node, theirs) for theirs, ours in _RANGE.items() if theirs in inputs_of(node)}
-    denoise = graph.number(node, "denoise", 1)
+    denoise = graph.known(node, "denoise", 1)
     begin, end = 0.0, 1.0
     for part in reversed(parts):
-        cut = _cut(graph, part.node, steps)
+        cut = _cut(graph, part.node, steps or 0)
         at = begin + (end - begin) * cut
         begin, end = (begin, at) if part.slot == 0 else (at, end)
-    return _Schedule(fields, round(denoise * (1 - begin), 6), (begin, end))
+    return _Schedule(fields, None if denoise is None else round(denoise * (1 - begin), 6), (begin, end))
 
 
 def _cut(graph: Graph, node: Node, steps: int | float) -> float:

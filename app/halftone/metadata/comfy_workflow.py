@@ -8,7 +8,7 @@ order; links; subgraphs, each of which a node elsewhere stands for, as group nod
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.comfy_graph import EMPTY, Node
+from halftone.metadata.comfy_graph import EMPTY, MOST, Node
 
 WIDGETS: Final[dict[str, str]] = {
     "AlignYourStepsScheduler": "model_type steps denoise",
@@ -28,6 +28,8 @@ WIDGETS: Final[dict[str, str]] = {
     "CheckpointLoader": "config_name ckpt_name",
     "CheckpointLoaderSimple": "ckpt_name",
     "DualCFGGuider": "cfg_conds cfg_cond2_negative style",
+    "Efficient Loader": "ckpt_name vae_name clip_skip lora_name lora_model_strength lora_clip_strength positive negative"
+    " token_normalization weight_interpretation empty_latent_width empty_latent_height batch_size",
     "EmptyLatentImage": "width height batch_size",
     "EmptySD3LatentImage": "width height batch_size",
     "ExponentialScheduler": "steps sigma_max sigma_min",
@@ -36,6 +38,7 @@ WIDGETS: Final[dict[str, str]] = {
     "Flux2Scheduler": "steps width height",
     "FluxGuidance": "guidance",
     "GITSScheduler": "coeff steps denoise",
+    "ImageOnlyCheckpointLoader": "ckpt_name",
     "INTConstant": "value",
     "ImageScale": "upscale_method width height crop",
     "ImageScaleBy": "upscale_method scale_by",
@@ -44,6 +47,7 @@ WIDGETS: Final[dict[str, str]] = {
     "JWFloat": "value",
     "JWInteger": "value",
     "KSampler": "seed steps cfg sampler_name scheduler denoise",
+    "KSampler (Efficient)": "seed steps cfg sampler_name scheduler denoise",
     "KSamplerAdvanced": "add_noise noise_seed steps cfg sampler_name scheduler start_at_step end_at_step",
     "KSamplerSelect": "sampler_name",
     "KarrasScheduler": "steps sigma_max sigma_min rho",
@@ -86,6 +90,7 @@ WIDGETS: Final[dict[str, str]] = {
     "Text Multiline": "text",
     "TextEncodeQwenImageEdit": "prompt",
     "TextEncodeQwenImageEditPlus": "prompt",
+    "TextEncodeHunyuanVideo_ImageToVideo": "prompt image_interleave",
     "UNETLoader": "unet_name weight_dtype",
     "UnetLoaderGGUF": "unet_name",
     "UpscaleModelLoader": "model_name",
@@ -111,8 +116,10 @@ _OUTPUTS: Final = "-20"
 """The nodes in a subgraph that stand for its own inputs and outputs."""
 _MOST: Final = 10_000
 """Nodes in all."""
+_MOST_GRAPHS: Final = 500
+"""Subgraphs in all."""
 _DEEPEST: Final = 16
-"""Subgraphs within each other, and nodes that only pass something on."""
+"""Subgraphs within each other."""
 
 
 _LINK: Final = 4
@@ -156,12 +163,15 @@ class _Editor:
     def __init__(self, workflow: Node) -> None:
         self._whole = _scope("", workflow, None, {})
         self._subgraphs = {str(one.get("id")): one for one in _dicts(_dict(workflow.get("definitions")).get("subgraphs"))}
+        self._inner: dict[str, _Scope | None] = {}
         self._groups = _dict(_dict(workflow.get("extra")).get("groupNodes"))
 
     def nodes(self) -> dict[str, Any]:
         made: dict[str, Any] = {}
         scopes = [self._whole]
-        while scopes:
+        for _ in range(_MOST_GRAPHS):
+            if not scopes:
+                break
             scope = scopes.pop()
             for name, node in scope.nodes.items():
                 if node.get("mode") in (_MUTED, _BYPASSED) or _kind(node) in _VIRTUAL or len(made) == _MOST:
@@ -174,18 +184,24 @@ class _Editor:
 
     def _within(self, scope: _Scope, name: str) -> _Scope | None:
         """The graph that a node stands for; None for a plain node."""
-        node = scope.nodes[name]
+        place = f"{scope.prefix}{name}:"
+        if place not in self._inner:
+            node = scope.nodes[name]
+            definition = self._definition(node)
+            self._inner[place] = None if definition is None else _scope(place, definition, scope, node)
+        return self._inner[place]
+
+    def _definition(self, node: Node) -> Node | None:
         kind = _kind(node)
-        definition = self._subgraphs.get(kind)
-        if definition is None and kind.startswith(_GROUPS):
-            group = _dict(self._groups.get(kind[len(_GROUPS[0]) :]))
-            definition = _as_subgraph(group, node) if group else None
-        return None if definition is None else _scope(f"{scope.prefix}{name}:", definition, scope, node)
+        if kind in self._subgraphs or not kind.startswith(_GROUPS):
+            return self._subgraphs.get(kind)
+        group = _dict(self._groups.get(kind[len(_GROUPS[0]) :]))
+        return _as_subgraph(group, node) if group else None
 
     def _inputs(self, scope: _Scope, node: Node) -> dict[str, Any]:
         found = dict(_widgets(node)) | dict(_promoted(scope, node))
         for one in _dicts(node.get("inputs")):
-            came = self._resolved(scope, one.get("link"), _DEEPEST)
+            came = self._resolved(scope, one.get("link"), MOST)
             if came is not None:
                 found[str(one.get("name"))] = came.value if isinstance(came, _Value) else came
         return found
@@ -313,7 +329,8 @@ def _widgets(node: Node) -> Iterator[tuple[str, Any]]:
         return
     row = _list(values)
     known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)) else "")
-    if not known:
+    if not known:  # names that no node has
+        yield from ((f"widget {at}", one) for at, one in enumerate(row) if isinstance(one, str))
         yield from ((f"lora_{at}", one) for at, one in enumerate(row) if "lora" in _dict(one))
         return
     for name in known.split():

@@ -1,4 +1,5 @@
-"""Reads what InvokeAI, SwarmUI, Fooocus, NovelAI, Easy Diffusion and Draw Things write into pictures, in A1111's names.
+"""Reads what InvokeAI, SwarmUI, Fooocus, RuinedFooocus, NovelAI, Easy Diffusion, Draw Things, sd-scripts and Civitai write into
+pictures, in A1111's names.
 
 Each keeps its settings as JSON in a text of its own. What has no name in A1111 keeps the one it has, so that nothing is dropped
 without a word. It is untrusted. Sources: the programs' own code, which writes these texts.
@@ -10,17 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.reading import Parameters, whole_signs
+from halftone.metadata.comfy_graph import EMPTY
+from halftone.metadata.reading import SYNTAX, Parameters, lora_tag, value_text, whole_signs
 
 Values = Mapping[str, Any]
 
 XMP: Final = ("XML:com.adobe.xmp", "xmp")
 _MOST: Final = 2**22
 """Letters of a text that is read."""
-_LONGEST: Final = 500
-"""Letters of a value that has no name in A1111."""
 INVOKE: Final = "InvokeAI"
-SYNTAX: Final = "Prompt syntax"
 _COMPEL: Final = re.compile(r"[\w)][+]{1,9}(?=\W|$)|\)-{1,9}(?=\W|$)|\)\d*\.?\d+(?=\W|$)|\)\.(?:and|blend|swap)\(")
 """Weights as InvokeAI writes them: word++, (two words)1.3, ("a", "b").and()."""
 _BRACES: Final = re.compile(r"[{}]|-?\d*\.?\d+::")
@@ -51,7 +50,9 @@ _SWARM: Final = _Program(
     {
         **_USUAL, "scheduler": "Schedule type", "cfgscale": "CFG scale", "model": "Model", "vae": "VAE",
         "comfyuisampler": "Sampler", "comfyuischeduler": "Schedule type", "initimagecreativity": "Denoising strength",
-        "clipstopatlayer": "Clip skip",
+        "clipstopatlayer": "Clip skip", "fluxguidancescale": "Distilled CFG Scale", "sigmashift": "Shift",
+        "variationseed": "Variation seed", "variationseedstrength": "Variation seed strength", "refinerupscale": "Hires upscale",
+        "refinerupscalemethod": "Hires upscaler", "refinermodel": "Refiner",
         "swarm_version": "Version",
     },
     _SIZE | {
@@ -74,7 +75,10 @@ _FOOOCUS: Final = _Program(
 )  # fmt: skip
 _NOVEL: Final = _Program(
     "NovelAI",
-    {**_USUAL, "noise_schedule": "Schedule type", "scale": "CFG scale", "strength": "Denoising strength", "Source": "Model"},
+    {
+        **_USUAL, "noise_schedule": "Schedule type", "scale": "CFG scale", "strength": "Denoising strength", "Source": "Model",
+        "cfg_rescale": "CFG rescale",
+    },
     _SIZE | {
         "Title", "Description", "Software", "Generation time", "request_type", "signed_hash", "version", "n_samples", "uc",
         "Comment", "add_original_image", "legacy", "legacy_v3_extend", "hide_debug_overlay", "deliberate_euler_ancestral_bug",
@@ -89,7 +93,8 @@ _INVOKE: Final = _Program(
     {
         "steps": "Steps", "scheduler": "Sampler", "seed": "Seed", "cfg_scale": "CFG scale", "model": "Model", "vae": "VAE",
         "strength": "Denoising strength", "clip_skip": "Clip skip", "rand_device": "RNG", "app_version": "Version",
-        "model_weights": "Model", "sampler": "Sampler",
+        "model_weights": "Model", "sampler": "Sampler", "cfg_rescale_multiplier": "CFG rescale",
+        "guidance": "Distilled CFG Scale", "refiner_model": "Refiner", "refiner_start": "Refiner switch at",
     },
     _SIZE | {
         "generation_mode", "loras", "canvas_v2_metadata", "model_hash", "app_id", "type", "postprocessing", "hrf_enabled",
@@ -115,25 +120,53 @@ _EASY: Final = _Program(
     {
         "num_inference_steps": "Steps", "sampler_name": "Sampler", "scheduler_name": "Schedule type", "seed": "Seed",
         "guidance_scale": "CFG scale", "use_stable_diffusion_model": "Model", "use_vae_model": "VAE",
-        "prompt_strength": "Denoising strength",
+        "prompt_strength": "Denoising strength", "distilled_guidance_scale": "Distilled CFG Scale", "clip_skip": "Clip skip",
     },
     _SIZE | {"use_lora_model", "lora_alpha", "use_embeddings_model"},
-    {"plms": "PNDM"},
+    {"plms": "PNDM", **dict.fromkeys(("unipc_snr", "unipc_snr_2", "unipc_tu", "unipc_tu_2", "unipc_tq"), "UniPC")},
 )  # fmt: skip
 _EASY_TITLES: Final = {
     "Prompt": "prompt", "Negative Prompt": "negative_prompt", "Steps": "num_inference_steps", "Sampler": "sampler_name",
     "Scheduler": "scheduler_name", "Seed": "seed", "Guidance Scale": "guidance_scale", "Width": "width", "Height": "height",
     "Stable Diffusion model": "use_stable_diffusion_model", "VAE model": "use_vae_model", "Prompt Strength": "prompt_strength",
     "LoRA model": "use_lora_model", "LoRA Strength": "lora_alpha", "Clip Skip": "clip_skip",
-    "Embedding models": "use_embeddings_model",
+    "Embedding models": "use_embeddings_model", "Distilled Guidance": "distilled_guidance_scale",
 }  # fmt: skip
 """The same keys as it writes them for people, one a line."""
 _DRAW: Final = _Program(
     "Draw Things",
-    {**_USUAL, "scale": "CFG scale", "model": "Model", "strength": "Denoising strength"},
+    {**_USUAL, "scale": "CFG scale", "model": "Model", "strength": "Denoising strength", "shift": "Shift"},
     _SIZE | {"c", "uc", "size", "profile", "v2", "lora"},
-    {"Euler Ancestral": "Euler a", "DPM++ 2M Karras": "DPM++ 2M Karras", "PLMS": "PNDM"},
+    {"Euler Ancestral": "Euler a", "Euler A": "Euler a", "DPM++ 2M Karras": "DPM++ 2M Karras", "PLMS": "PNDM"},
     ("c", "uc"),
+)
+_KOHYA: Final = _Program(
+    "sd-scripts",
+    {**_USUAL, "scale": "CFG scale"},
+    frozenset({"raw-prompt"}),
+    {"dpmsolver++": "DPM++ 2M", "dpmsolver": "DPM++ 2M", "dpmsingle": "DPM++ 2S"},
+    ("prompt", "negative-prompt"),
+)
+_KOHYA_KEYS: Final = (
+    "clip-prompt", "negative-scale", "original-height", "original-width", "original-height-negative", "original-width-negative",
+    "crop-top", "crop-left",
+)  # fmt: skip
+_RUINED: Final = _Program(
+    "RuinedFooocus",
+    {
+        **_USUAL, "sampler_name": "Sampler", "scheduler": "Schedule type", "cfg": "CFG scale", "base_model_name": "Model",
+        "refiner_model_name": "Refiner", "denoise": "Denoising strength", "clip_skip": "Clip skip",
+    },
+    _SIZE | {"base_model_hash", "loras", "software", "start_step", "switch"},
+    prompt=("Prompt", "Negative"),
+)  # fmt: skip
+_PAIR: Final = re.compile(r"<([^<>:]+):([^<>:]+)>")
+_CIVITAI: Final = _Program(
+    "Civitai",
+    {**_USUAL, "cfgScale": "CFG scale", "clipSkip": "Clip skip", "denoise": "Denoising strength"},
+    _SIZE
+    | {"resources", "workflow", "workflowId", "quantity", "baseModel", "priority", "outputFormat", "ecosystem", "remixOfId"},
+    prompt=("prompt", "negativePrompt"),
 )
 _NOTHING: Final = ("None", "none", "Default (model)", "Automatic")
 """Values that stand for no file."""
@@ -169,6 +202,10 @@ def _of_json(values: Values) -> Parameters | None:
     """Tell the program from the keys that only it has."""
     if isinstance(inner := values.get("sui_image_params"), dict):
         return _swarm(cast("Values", inner))
+    if values.get("software") == _RUINED.title:
+        return _ruined(values)
+    if isinstance(more := values.get("extraMetadata"), str) and (said := _json(more)) is not None and "prompt" in said:
+        return _civitai(values, said)
     if "base_model" in values and "prompt" in values:
         return _fooocus(values)
     if "positive_prompt" in values:
@@ -185,6 +222,8 @@ def _swarm(values: Values) -> Parameters:
     loras = [(name, weights[at] if at < len(weights) else 1) for at, name in enumerate(_list(values.get("loras")))]
     layer = values.get("clipstopatlayer")
     changed = {} if layer is None else {"clipstopatlayer": str(layer).lstrip("-")}
+    if _number(values.get("refinerupscale")) > 1 and "refinercontrolpercentage" in values:
+        changed["initimagecreativity"] = str(values["refinercontrolpercentage"])
     found = _read(_SWARM, {**values, **changed}, _size(values.get("width"), values.get("height")), loras)
     words = (re.sub(r"<embed:([^<>:]+)>", r"\1", text) for text in (found.prompt, found.negative))
     return Parameters(prompt=next(words), negative=next(words), fields=found.fields)
@@ -194,7 +233,29 @@ def _fooocus(values: Values) -> Parameters:
     resolution = re.findall(r"\d+", str(values.get("resolution", "")))
     width, height = resolution if len(resolution) == 2 else (values.get("width"), values.get("height"))
     loras = [(one[0], one[1]) for one in map(_list, _list(values.get("loras"))) if len(one) >= 2]
-    return _read(_FOOOCUS, values, _size(width, height), loras)
+    kept = {
+        name: value for name, value in values.items() if name != "refiner_switch" or values.get("refiner_model") not in _NOTHING
+    }
+    return _read(_FOOOCUS, kept, _size(width, height), loras)
+
+
+def _ruined(values: Values) -> Parameters:
+    """Its LoRAs are pairs of a hash and "weight - name"; in early files "<name:weight>"."""
+    usual = {"denoise": (None, 1), "clip_skip": (None, 1)}
+    kept = {name: value for name, value in values.items() if value not in usual.get(name, ())}
+    said = values.get("loras")
+    texts = [str(one[1]).partition(" - ") for one in map(_list, _list(said)) if len(one) > 1]
+    loras = [(name, weight) for weight, _, name in texts] or _PAIR.findall(said if isinstance(said, str) else "")
+    return _read(_RUINED, kept, _size(values.get("width"), values.get("height")), loras)
+
+
+def _civitai(graph: Values, said: Values) -> Parameters:
+    """Its first pictures have what the user asked for beside a graph of ComfyUI's; models are numbers there."""
+    nodes = [one for one in map(_dict, graph.values()) if EMPTY.fullmatch(str(one.get("class_type")))]
+    latent = _dict(nodes[0].get("inputs")) if nodes else {}
+    begun = str(said.get("workflowId") or said.get("workflow")).startswith("img2img")
+    kept = {name: value for name, value in said.items() if name != "denoise" or begun}
+    return _read(_CIVITAI, kept, _size(said.get("width", latent.get("width")), said.get("height", latent.get("height"))))
 
 
 def _novel(values: Values) -> Parameters:
@@ -211,6 +272,8 @@ def _novel(values: Values) -> Parameters:
         del whole["noise_schedule"]
     if whole.get("request_type", "PromptGenerateRequest") == "PromptGenerateRequest":
         whole.pop("strength", None)
+    if not _number(whole.get("cfg_rescale")):
+        whole.pop("cfg_rescale", None)
     return _read(_NOVEL, {**whole, "Version": None}, _size(whole.get("width"), whole.get("height")))
 
 
@@ -226,7 +289,10 @@ def _novel_chunks(comment: str, texts: Mapping[str, str]) -> Parameters | None:
 def _invoke(values: Values) -> Parameters:
     """Versions 3 to 6."""
     loras = [(_model_name(one.get("model") or one.get("lora")), one.get("weight", 1)) for one in _dicts(values.get("loras"))]
-    named: dict[str, Any] = {key: _model_name(values.get(key)) for key in ("model", "vae") if values.get(key)}
+    named: dict[str, Any] = {key: _model_name(values.get(key)) for key in ("model", "vae", "refiner_model") if values.get(key)}
+    if "refiner_model" not in named:
+        named |= dict.fromkeys(("refiner_start", "refiner_steps", "refiner_scheduler", "refiner_cfg_scale"))
+    named["cfg_rescale_multiplier"] = values.get("cfg_rescale_multiplier") or None
     skipped = values.get("clip_skip")
     named["clip_skip"] = skipped + 1 if isinstance(skipped, int) and skipped > 0 else None
     device = values.get("rand_device")
@@ -271,6 +337,8 @@ def _without_brackets(prompt: str) -> dict[str, str]:
 
 def _easy_diffusion(values: Values) -> Parameters:
     whole = {_EASY_TITLES.get(name, name): value for name, value in values.items()}
+    skipped = {"True": 2, "False": None}.get(str(whole.get("clip_skip")), whole.get("clip_skip"))
+    whole["clip_skip"] = skipped  # which is one layer, or none
     names, weights = (_listed(whole.get(key)) for key in ("use_lora_model", "lora_alpha"))
     pairs = zip(names, [*weights, *[1] * len(names)], strict=False)
     loras = [(name, 1 if weight is None else weight) for name, weight in pairs if name and name not in _NOTHING]
@@ -290,8 +358,20 @@ def _draw_things(xmp: str) -> Parameters | None:
         return None
     width, _, height = str(values.get("size", "")).partition("x")
     loras = [(one.get("model"), one.get("weight", 1)) for one in _dicts(values.get("lora"))]
-    kept = {name: value for name, value in values.items() if name != "strength" or value != 1}
+    kept = {name: value for name, value in values.items() if name not in ("strength", "shift") or value != 1}
+    for ending, schedule in (" Trailing", "SGM Uniform"), (" AYS", "Align Your Steps"):
+        if isinstance(name := kept.get("sampler"), str) and name.endswith(ending):
+            kept |= {"sampler": name.removesuffix(ending), "Schedule type": schedule}
     return _read(_DRAW, kept, _size(width, height), loras)
+
+
+def _kohya(_text: str, texts: Mapping[str, str]) -> Parameters | None:
+    """Each value in a chunk of its own; it names neither the model nor the size."""
+    if not {"prompt", "seed", "sampler", "steps"} <= texts.keys():
+        return None
+    known = {*_KOHYA.names, *_KOHYA.quiet, *_KOHYA.prompt, *_KOHYA_KEYS}
+    values = {name: value.removeprefix("k_") if name == "sampler" else value for name, value in texts.items() if name in known}
+    return _read(_KOHYA, values)
 
 
 _PLACES: Final[Mapping[str, Callable[[str, Mapping[str, str]], Parameters | None]]] = {
@@ -304,6 +384,7 @@ _PLACES: Final[Mapping[str, Callable[[str, Mapping[str, str]], Parameters | None
     "UserComment": _anywhere,
     "num_inference_steps": _easy_chunk,
     "Guidance Scale": _easy_chunk,
+    "scale": _kohya,
 }
 """Keys of texts, the surest first."""
 
@@ -317,7 +398,7 @@ def _read(program: _Program, values: Values, size: str = "", loras: Iterable[tup
     for key, value in values.items():
         if key in program.quiet or key in program.prompt:
             continue
-        text = _text(value)
+        text = value_text(value)
         if text and text not in _NOTHING:
             fields[program.names.get(key, key)] = text
     if (sampler := fields.get("Sampler", "")) in program.samplers:
@@ -331,38 +412,26 @@ def _read(program: _Program, values: Values, size: str = "", loras: Iterable[tup
         fields[SYNTAX] = program.title
     version = fields.pop("Version", "")
     fields["Version"] = version if version.startswith(program.title) else f"{program.title} {version}".strip()
-    tags = (_tag(name, weight) for name, weight in loras if isinstance(name, str) and name not in _NOTHING)
+    tags = (lora_tag(name, weight) for name, weight in loras if isinstance(name, str) and name not in _NOTHING)
     return Parameters(prompt=" ".join((prompt, *(tag for tag in tags if tag not in prompt))), negative=negative, fields=fields)
 
 
-def _tag(name: str, weight: object) -> str:
-    """A LoRA as A1111 writes it."""
-    stem = re.sub(r"\.(safetensors|ckpt|pt)$", "", whole_signs(name).replace("\\", "/").rpartition("/")[2])
-    return f"<lora:{stem}:{_text(weight) or '1'}>"
-
-
-def _text(value: object) -> str:
-    """A value as a field has it; "" for what says nothing."""
-    if value is None or value is False or value in ({}, [], ""):
-        return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    if isinstance(value, str | int | float):
-        return whole_signs(str(value)).strip()[:_LONGEST]
-    return whole_signs(json.dumps(value, ensure_ascii=False))[:_LONGEST]
-
-
 def _size(width: object, height: object) -> str:
-    wide, high = _text(width), _text(height)
+    wide, high = value_text(width), value_text(height)
     return f"{wide}x{high}" if wide.isdecimal() and high.isdecimal() else ""
 
 
 def _model_name(model: object) -> str:
     """The name of a model, which every version keeps under another key."""
     if not isinstance(model, dict):
-        return _text(model)
+        return value_text(model)
     values = cast("Values", model)
-    return next((_text(values[key]) for key in ("name", "model_name", "key") if values.get(key)), "")
+    return next((value_text(values[key]) for key in ("name", "model_name", "key") if values.get(key)), "")
+
+
+def _number(value: object) -> float:
+    """0 for what is none."""
+    return float(value) if isinstance(value, int | float) and abs(value) < 2**53 else 0.0
 
 
 def _list(value: object) -> list[Any]:
@@ -374,6 +443,10 @@ def _listed(value: object) -> list[Any]:
     if isinstance(value, str) and value.startswith("["):
         return [one.strip(" '\"") for one in value.strip("[] ").split(",")]
     return _list(value) if isinstance(value, list) else [] if value is None else [value]
+
+
+def _dict(value: object) -> Values:
+    return cast("Values", value) if isinstance(value, dict) else {}
 
 
 def _dicts(value: object) -> list[Values]:

@@ -25,7 +25,7 @@ from halftone.contract.request import (
     split_sampler,
     without_places,
 )
-from halftone.contract.vocabulary import Resize
+from halftone.contract.vocabulary import MaskedContent, Resize
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
@@ -43,11 +43,14 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
     "crop": "Crop and resize",
     "fill": "Resize and fill",
 }
+CONTENT_NAMES: Final[dict[MaskedContent, str]] = {"original": "original", "fill": "fill", "noise": "latent noise"}
 """As A1111 calls them."""
 
 
-def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
-    """The parameters of one finished picture."""
+def a1111_text(request: ResolvedRequest, picture: PictureFacts, *, distilled: bool = False) -> str:
+    """The parameters of one finished picture. distilled: whether the model learnt its guidance, for which Forge has another name
+    than for the guidance by two calls.
+    """
     sampler, schedule = split_sampler(request.sampler)
     said = next((way for way, ours in BY_DIFFUSERS.items() if schedule == ours), schedule)
     named = option_numbers(request)
@@ -59,7 +62,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         "Sampler": sampler,
         "Schedule type": said or None,
         SOLVER: K_DIFFUSION if schedule in BY_DIFFUSERS else None,
-        **_said(request, "guidance"),
+        **(_distilled(request) if distilled else _said(request, "guidance")),
         "Seed": str(picture.seed),
         "Size": f"{request.width}x{request.height}",
         "Frames": str(picture.frames) if picture.frames > 1 else None,
@@ -89,6 +92,12 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts) -> str:
         fields[f"IP-Adapter {index}"] = f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {pictures}"
     prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{number_text(lora.weight)}>" for lora in request.loras)))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
+
+
+def _distilled(request: ResolvedRequest) -> dict[str, str | None]:
+    twice = request.options.get("true_cfg_scale", 1)
+    said = _said(request, "guidance")["CFG scale"]
+    return {"CFG scale": number_text(twice) if isinstance(twice, int | float) else None, "Distilled CFG Scale": said}
 
 
 _PASSES: Final = 2
@@ -121,7 +130,7 @@ def _start(request: ResolvedRequest) -> dict[str, str | None]:
         "Resize mode": None if start.keeps_size else RESIZE_NAMES[start.resize],
         "Mask": None if request.mask is None else file_name(request.mask),
         **(_said(request, "start.mask_blur") if request.masked else {}),
-        "Masked content": start.masked_content if request.mask is not None else None,
+        "Masked content": CONTENT_NAMES[start.masked_content] if request.mask is not None else None,
         "Inpaint area": None if only is None else ONLY_MASKED,
         **_said(request, "start.only_masked"),
         "Outpaint": ", ".join(map(str, start.outpaint)) if start.extends else None,

@@ -3,6 +3,8 @@
 import errno
 import io
 import os
+import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -35,6 +37,9 @@ MAKER_NOTE: Final = 0x927C
 EXIF_FOLDER: Final = 0x8769
 UNICODE: Final = b"UNICODE\0"
 NOTE_PREFIX: Final = b"halftone\0"
+_EXIF: Final = b"Exif\0\0"
+_JXL_OFFSET: Final = bytes(4)
+"""What stands in its place in JPEG XL: the offset of the TIFF header (ISO/IEC 18181-2), which the plugin leaves to its caller."""
 _MAX_EXIF: Final = 65_000
 _OTHER_PARAMETERS: Final = 4_000
 """Bytes of EXIF for other parameters than the prompts."""
@@ -180,6 +185,8 @@ def _encoded(image: "Image.Image", path: Path, texts: Texts, quality: int) -> by
     elif ending in PICTURES:
         kind = "WEBP" if ending == ".webp" else "JXL"
         exif = exif_of(texts.parameters, texts.receipt)
+        if kind == "JXL" and exif:
+            exif = _JXL_OFFSET + exif.removeprefix(_EXIF)
         image.save(buffer, kind, quality=quality, exif=exif, xmp=xmp, icc_profile=profile or b"")
     else:
         refuse_type(path, PICTURES)
@@ -190,17 +197,32 @@ def exif_of(parameters: str, receipt: str) -> bytes:
     """EXIF as A1111 writes it (UserComment, UTF-16), with the receipt as the maker's note where it fits into 64 KB; empty for
     empty texts.
     """
-    from PIL import Image
-
     if not parameters and not receipt:
         return b""
-    exif = Image.Exif()
-    folder = exif.get_ifd(EXIF_FOLDER)
-    folder[USER_COMMENT] = UNICODE + parameters.encode("utf-16-be", errors="replace")
+    comment = UNICODE + parameters.encode("utf-16-be", errors="replace")
     note = NOTE_PREFIX + receipt.encode(errors="replace")
-    if len(folder[USER_COMMENT]) + len(note) < _MAX_EXIF:
-        folder[MAKER_NOTE] = note
-    return exif.tobytes()
+    noted = {MAKER_NOTE: note} if len(comment) + len(note) < _MAX_EXIF else {}
+    return _EXIF + _tiff({**noted, USER_COMMENT: comment})
+
+
+_ENTRY: Final = struct.Struct(">HHII")
+"""Tag, type, count, and the value or where it is."""
+_LONG: Final = 4
+_UNDEFINED: Final = 7
+"""Types of values. EXIF demands the latter for both texts, for which Pillow writes bytes, and then A1111 cannot read them."""
+
+
+def _tiff(values: Mapping[int, bytes]) -> bytes:
+    """TIFF 6.0 that holds nothing but EXIF's folder with these values, by their tags in order."""
+    first = 8
+    folder = first + 2 + _ENTRY.size + 4
+    place = folder + 2 + _ENTRY.size * len(values) + 4
+    entries, data = b"", b""
+    for tag, value in values.items():
+        entries += _ENTRY.pack(tag, _UNDEFINED, len(value), place + len(data))
+        data += value + b"\0" * (len(value) % 2)
+    outer = struct.pack(">H", 1) + _ENTRY.pack(EXIF_FOLDER, _LONG, 1, folder) + bytes(4)
+    return b"MM\0*" + struct.pack(">I", first) + outer + struct.pack(">H", len(values)) + entries + bytes(4) + data
 
 
 def absolute(output: str | Path) -> Path:

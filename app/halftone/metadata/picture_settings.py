@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
+from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.comfy import parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.other_programs import parameters_beside, parameters_in
-from halftone.metadata.reading import Found, Parameters, holds_parameters, parse_parameters, read_picture
+from halftone.metadata.reading import Found, Parameters, holds_parameters, read_picture
 from halftone.settings.picture_files import opened_picture
 from halftone.settings.regular_files import read_regular
 
@@ -40,14 +41,14 @@ def said_by(path: Path) -> Parameters:
 def said_in(found: Found) -> Parameters | None:
     """What the texts of a picture say, but for a graph; None where they are not settings."""
     if found.parameters and not found.parameters.startswith("{") and holds_parameters(found.parameters):
-        return parse_parameters(found.parameters)
+        return parameters_of_text(found.parameters)
     return parameters_in(found.texts)
 
 
 def _of_text(text: str) -> Parameters | None:
     if not text:
         return None
-    return parse_parameters(text) if not text.startswith("{") and holds_parameters(text) else parameters_beside(text)
+    return parameters_of_text(text) if not text.startswith("{") and holds_parameters(text) else parameters_beside(text)
 
 
 def _said_beside(path: Path) -> Parameters | None:

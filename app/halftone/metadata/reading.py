@@ -12,6 +12,8 @@ from halftone.metadata.parameters import NEGATIVE
 from halftone.metadata.picture import EXIF_FOLDER, MAKER_NOTE, NOTE_PREFIX, RECEIPT_KEY, UNICODE, USER_COMMENT
 from halftone.settings.picture_files import opened_picture
 
+SYNTAX: Final = "Prompt syntax"
+"""The field that names the program whose weights a prompt has, where these are not A1111's."""
 _PAIR: Final = re.compile(r'(?<!\w)(\w[\w \-/]{1,60}):\s*("(?:\\.|[^\\"])*"|[^,]*)(?:,|$)')
 """Begins only where a word does, without the spaces before it, so that a long run of either is scanned once."""
 _ENOUGH_PAIRS: Final = 3
@@ -21,6 +23,8 @@ _MAKER: Final = 0x010F
 _GRAPH: Final = re.compile(r"^(?:prompt|workflow):", re.IGNORECASE)
 """ComfyUI writes its graph into a WebP as the model of a camera, and its editor's form as the maker of it."""
 _ASCII: Final = b"ASCII\0\0\0"
+_LONGEST: Final = 500
+"""Letters of a value that has no name in A1111."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -63,6 +67,8 @@ def read_picture(path: Path) -> Found:
         texts["UserComment"] = str(parameters)
     if isinstance(camera := outer.get(_CAMERA), str) and camera.startswith("{"):
         texts["UserComment"] = camera  # early SwarmUI
+    if isinstance(parameters, str) and '"class_type"' in parameters:
+        graphs = (*graphs, str(parameters))  # as Civitai has it
     plain = (_GRAPH.sub("", graph) for graph in graphs if isinstance(graph, str))
     found = (parameters, receipt, next((graph for graph in plain if graph.lstrip().startswith("{")), None))
     return Found(*(str(text) if isinstance(text, str) else None for text in found), size=size, texts=texts)
@@ -123,3 +129,20 @@ def _unquoted(value: str) -> str:
         except ValueError:
             return value
     return value.strip()
+
+
+def lora_tag(name: str, weight: object) -> str:
+    """A LoRA as A1111 writes it."""
+    stem = re.sub(r"\.(safetensors|ckpt|pt)$", "", whole_signs(name).replace("\\", "/").rpartition("/")[2])
+    return f"<lora:{stem}:{value_text(weight) or '1'}>"
+
+
+def value_text(value: object) -> str:
+    """A value as a field has it; "" for what says nothing."""
+    if value is None or value is False or value in ({}, [], ""):
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, str | int | float):
+        return whole_signs(str(value)).strip()[:_LONGEST]
+    return whole_signs(json.dumps(value, ensure_ascii=False))[:_LONGEST]

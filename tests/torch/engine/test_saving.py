@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from tests.bench.families.flows import flux_dev
 from tests.helpers.engine_runs import generate
 from tests.helpers.read_back import parse_parameters, read_picture
 
@@ -55,6 +56,14 @@ def test_the_label_of_ai_is_left_out_on_request(engine: DiffusersEngine, models:
     found = read_picture(tmp_path / names[0])
     assert found.parameters
     assert not source_type_in(found.texts)
+
+
+def test_forge_finds_the_guidance_that_flux_learnt(engine: DiffusersEngine, tmp_path: Path) -> None:
+    flux_dev().save_pretrained(tmp_path / "flux")
+    wanted: dict[str, Any] = SMALL | {"batch": 1, "guidance": 2.5, "options": {"max_sequence_length": 8}}
+    report, _ = generate(engine, tmp_path / "flux", "float32", output=str(tmp_path), **wanted)
+    fields = parse_parameters(read_picture(Path(report.images[0].path)).parameters or "").fields
+    assert (fields["CFG scale"], fields["Distilled CFG Scale"]) == ("1", "2.5")
 
 
 def test_without_metadata_the_file_says_nothing(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:

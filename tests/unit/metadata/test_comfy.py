@@ -14,8 +14,9 @@ from PIL.PngImagePlugin import PngInfo
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
+from halftone.metadata.picture import exif_of
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import Parameters
+from halftone.metadata.reading import SYNTAX, Parameters
 
 Graph = dict[str, Any]
 
@@ -48,6 +49,7 @@ FIELDS = {
     "Size": "512x768",
     "Model": "sd15\\tiny, v2.safetensors",
     "Version": "ComfyUI",
+    SYNTAX: "ComfyUI",
 }
 
 
@@ -110,7 +112,6 @@ def put(graph: Graph, place: str, **inputs: Any) -> None:
     ("change", "why"),
     [
         (lambda graph: graph["6"].update(class_type="CLIPTextEncodeSDXL"), "the node CLIPTextEncodeSDXL has no text"),
-        (lambda graph: graph["4"].update(class_type="ModelMergeSimple", inputs={}), "it has the node ModelMergeSimple"),
         (lambda graph: put(graph, "6", text=["12", 0]), "text of the node CLIPTextEncode comes from another node"),
         (lambda graph: put(graph, "3", seed=["12", 0]), "seed of the node KSampler comes from another node"),
         (lambda graph: put(graph, "3", steps=10**400), "steps of the node KSampler is out of range"),
@@ -352,6 +353,88 @@ def test_values_are_found_where_they_are(change: Callable[[Graph], object], more
     assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, bad")
 
 
+def merged(graph: Graph) -> None:
+    graph["4"] = node("ModelMergeSimple", model1=["10", 0], model2=["11", 0], ratio=0.5)
+
+
+def by_strange_loader(graph: Graph) -> None:
+    graph["4"] = node("StrangeLoader", path="tiny.safetensors", precision="int4")
+
+
+def by_strange_seed(graph: Graph) -> None:
+    graph["12"] = node("StrangeSeed", start=1)
+    put(graph, "3", seed=["12", 0])
+    put(graph, "5", width=["12", 0])
+
+
+def guided_by_pictures(graph: Graph) -> None:
+    graph["6"] = node("StrangeVision", image=["12", 0])
+
+
+def composed(graph: Graph) -> None:
+    graph |= {"12": node("LoadImage", image="x.png"), "13": node("ImageCompositeMasked", destination=["12", 0], source=["8", 0])}
+    put(graph, "9", images=["13", 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (merged, {"Model": None, STRANGE: "ModelMergeSimple"}),
+        (by_strange_loader, {"Model": "tiny.safetensors", STRANGE: "StrangeLoader"}),
+        (by_strange_seed, {"Seed": None, "Size": None, STRANGE: "StrangeSeed"}),
+        (guided_by_pictures, {STRANGE: "StrangeVision"}),
+        (composed, {STRANGE: "ImageCompositeMasked"}),
+    ],
+)
+def test_what_is_not_understood_is_named_and_left_out(change: Callable[[Graph], None], more: dict[str, str | None]) -> None:
+    graph = plain()
+    put(graph, "6", text="a sun")
+    change(graph)
+    wanted = {name: value for name, value in (FIELDS | more).items() if value is not None}
+    assert parameters_of(json.dumps(graph)).fields == wanted
+
+
+def efficient(graph: Graph) -> None:
+    """A loader with everything, and a sampler that decodes."""
+    words = {"positive": "a sun\nNegative prompt: (red:1.2)", "negative": "ink, embedding:bad"}
+    graph["4"] = node(
+        "Efficient Loader", ckpt_name="sd15\\tiny, v2.safetensors", vae_name="Baked VAE", clip_skip=-2,
+        lora_name="a/ink.safetensors", lora_model_strength=0.5, lora_clip_strength=0.5,
+        empty_latent_width=512, empty_latent_height=768, batch_size=1, **words,
+    )  # fmt: skip
+    links = {"model": ["4", 0], "positive": ["4", 1], "negative": ["4", 2], "latent_image": ["4", 3]}
+    graph["3"] = {"class_type": "KSampler (Efficient)", "inputs": graph["3"]["inputs"] | links}
+    graph["9"] = node("Image Saver", images=["3", 5], filename="a")
+    for name in ("5", "6", "7", "8"):
+        del graph[name]
+
+
+def with_second_efficient(graph: Graph) -> None:
+    efficient(graph)
+    graph["40"] = node("LatentUpscaleBy", scale_by=1.5, samples=["3", 3])
+    links = {"model": ["3", 0], "positive": ["3", 1], "negative": ["3", 2], "latent_image": ["40", 0], "denoise": 0.5}
+    graph["41"] = {"class_type": "KSampler (Efficient)", "inputs": graph["3"]["inputs"] | links}
+    put(graph, "9", images=["41", 5])
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        (efficient, {}),
+        (
+            with_second_efficient,
+            {"Hires upscale": "1.5", "Hires steps": "20", "Hires upscaler": "Latent", "Denoising strength": "0.5"},
+        ),
+    ],
+)
+def test_nodes_that_do_everything_are_read(change: Callable[[Graph], None], more: dict[str, str]) -> None:
+    graph = plain()
+    change(graph)
+    said = parameters_of(json.dumps(graph))
+    assert said.fields == FIELDS | {"Clip skip": "2"} | more
+    assert (said.prompt, said.negative) == ("a sun\nNegative prompt: (red:1.2) <lora:ink:0.5>", "ink, bad")
+
+
 def test_the_size_tells_which_of_two_saved_pictures_it_is() -> None:
     graph = plain()
     with_hires(graph)
@@ -405,6 +488,14 @@ def save(path: Path, graph: str) -> Path:
 @pytest.mark.parametrize("ending", ["png", "webp"])
 def test_a_picture_of_comfyui_is_read(tmp_path: Path, ending: str) -> None:
     assert said_by(save(tmp_path / f"a.{ending}", json.dumps(plain()))).fields == FIELDS
+
+
+def test_a_graph_in_a_comment_is_read(tmp_path: Path) -> None:
+    """Civitai's first pictures have it there, with what is no node beside it."""
+    path = tmp_path / "a.jpg"
+    text = json.dumps(plain() | {"extra": {"airs": ["urn:air:sd1:checkpoint:civitai:1@2"]}, "extraMetadata": "{}"})
+    Image.new("RGB", (8, 8)).save(path, exif=exif_of(text, ""))
+    assert said_by(path).fields == FIELDS
 
 
 def test_half_a_sign_is_no_text(tmp_path: Path) -> None:

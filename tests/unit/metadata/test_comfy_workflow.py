@@ -15,6 +15,7 @@ from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.comfy_workflow import prompt_form
 from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import SYNTAX
 
 REFERENCES = Path(__file__).parents[2] / "references" / "comfy_workflows.json"
 SAMPLES: dict[str, Any] = json.loads(REFERENCES.read_text())["samples"]
@@ -77,6 +78,12 @@ def with_lora(whole: dict[str, Any], mode: int = 0) -> None:
     between(whole, 1, node(10, "LoraLoaderModelOnly", "ink.safetensors", 0.5, mode=mode, model=100))
 
 
+def by_many_reroutes(whole: dict[str, Any]) -> None:
+    whole["links"] += [[100 + number, 4 if number == 0 else 99 + number, 0, 100 + number, 0, "MODEL"] for number in range(30)]
+    whole["nodes"] += [node(100 + number, "Reroute", **{"": 100 + number}) for number in range(30)]
+    whole["links"][0][1:3] = [129, 0]
+
+
 def by_wire(whole: dict[str, Any]) -> None:
     whole["links"] += [[100, 4, 0, 10, 0, "MODEL"], [101, 11, 0, 3, 0, "MODEL"]]
     whole["nodes"] += [node(10, "SetNode", "wire", MODEL=100), node(11, "GetNode", "wire")]
@@ -112,6 +119,7 @@ def first_control(whole: dict[str, Any]) -> None:
         (with_lora, "a sun <lora:ink:0.5>"),
         (lambda whole: with_lora(whole, mode=4), "a sun"),
         (lambda whole: between(whole, 1, node(10, "Reroute", **{"": 100})), "a sun"),
+        (by_many_reroutes, "a sun"),
         (by_wire, "a sun"),
         (by_primitive, "a sun"),
         (muted_second, "a sun"),
@@ -173,8 +181,11 @@ def test_a_subgraph_is_read_through(shown: Any, values: list[Any], prompt: str, 
 
 def test_a_subgraph_in_itself_ends() -> None:
     whole = subgraph(node(2, "a-b"))
-    whole["definitions"]["subgraphs"][0]["nodes"].append(node(30, "a-b"))
-    assert len(prompt_form(whole)) < 200
+    inner = whole["definitions"]["subgraphs"][0]
+    inner["nodes"] += [node(30 + number, "a-b") for number in range(20)]
+    assert len(prompt_form(whole)) < 20_000
+    inner["nodes"] = inner["nodes"][-20:]
+    assert len(prompt_form(whole)) < 10
 
 
 @pytest.mark.parametrize("ending", ["png", "webp"])
@@ -198,6 +209,15 @@ def test_a_broken_workflow_ends_in_a_sentence(name: str, value: Any, at: int) ->
     whole["nodes"][at][name] = value
     for one in (whole, workflow() | {name: value}, {"nodes": [value], "links": [value]}):
         assert said(one) != ""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "marked"), [("a sun", False), ("a \\(sun\\)", False), ("a (sun)", True), ("[sun]", True), ("embedding:ink", True)]
+)
+def test_a_prompt_that_a1111_reads_in_another_way_is_marked(prompt: str, marked: bool) -> None:
+    whole = workflow()
+    whole["nodes"][3]["widgets_values"] = [prompt]
+    assert parameters_of(json.dumps(whole)).fields == FIELDS | ({SYNTAX: "ComfyUI"} if marked else {})
 
 
 def test_what_is_strange_is_named_in_both_forms() -> None:

@@ -87,21 +87,21 @@ FOOOCUS_SAID = Parameters(
     prompt="a sun <lora:offset:0.1>", negative="ink",
     fields=BASE | {
         "adm_guidance": "(1.5, 0.8, 0.3)", "Model": "juggernautXL_v8", "Clip skip": "2", "CFG scale": "4", "Steps": "30",
-        "Refiner switch at": "0.5", "Sampler": "dpmpp_2m_sde_gpu", "Schedule type": "karras", "sharpness": "2",
+        "Sampler": "dpmpp_2m_sde_gpu", "Schedule type": "karras", "sharpness": "2",
         "styles": "['Fooocus V2']", "Version": "Fooocus v2.5.5",
     },
 )  # fmt: skip
 NOVEL_SAID = Parameters(
     prompt="a {sun}", negative="ink",
     fields=BASE | {
-        "Steps": "28", "CFG scale": "5", "uncond_scale": "1", "cfg_rescale": "0", "Schedule type": "karras",
+        "Steps": "28", "CFG scale": "5", "uncond_scale": "1", "Schedule type": "karras",
         "Sampler": "euler_ancestral", "Prompt syntax": "NovelAI", "Version": "NovelAI", "Model": "Stable Diffusion XL 4BE8C60C",
     },
 )  # fmt: skip
 EASY_SAID = Parameters(
     prompt="a sun <lora:ink:0.5>", negative="ink",
     fields=BASE | {
-        "Steps": "25", "CFG scale": "7.5", "Model": "sd-v1-5.safetensors", "Sampler": "euler_a", "clip_skip": "True",
+        "Steps": "25", "CFG scale": "7.5", "Model": "sd-v1-5.safetensors", "Sampler": "euler_a", "Clip skip": "2",
         "Version": "Easy Diffusion",
     },
 )  # fmt: skip
@@ -205,7 +205,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], Parameters]] = {
             prompt="a sun <lora:ink:0.5>", negative="ink",
             fields=BASE | {
                 "Model": "Juggernaut XL", "Steps": "30", "CFG scale": "5.5", "Sampler": "euler_a", "RNG": "CPU", "Clip skip": "2",
-                "cfg_rescale_multiplier": "0.3", "Version": "InvokeAI 5.6.0",
+                "CFG rescale": "0.3", "Version": "InvokeAI 5.6.0",
             },
         ),
     ),

@@ -1,5 +1,6 @@
 import errno
 import os
+import struct
 import subprocess
 from pathlib import Path
 
@@ -11,9 +12,15 @@ from tests.helpers.read_back import read_picture
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import ResolvedRequest, Start
 from halftone.metadata.picture import (
+    EXIF_FOLDER,
+    MAKER_NOTE,
+    NOTE_PREFIX,
+    UNICODE,
+    USER_COMMENT,
     check_output,
     check_picture,
     check_room_for_text,
+    exif_of,
     numbered,
     output_error,
     save_picture,
@@ -101,6 +108,25 @@ def test_latin_text_is_stored_as_text_and_other_text_as_international_text(tmp_p
     save_picture(picture(), tmp_path / "b.png", "日", "{}")
     assert b"tEXtparameters\0caf\xe9" in (tmp_path / "a.png").read_bytes()
     assert b"iTXtparameters\0" in (tmp_path / "b.png").read_bytes()
+
+
+@pytest.mark.parametrize("receipt", ["", "odd", "even", "x" * 70_000])
+def test_texts_in_exif_have_the_type_that_a1111_reads(receipt: str) -> None:
+    """It takes no bytes, as Pillow would write them."""
+    found = Image.Exif()
+    found.load(exif_of(TEXT, receipt))
+    tags = found.get_ifd(EXIF_FOLDER)
+    assert tags[USER_COMMENT].removeprefix(UNICODE).decode("utf-16-be") == TEXT
+    assert tags.get(MAKER_NOTE) == (None if len(receipt) > 60_000 else NOTE_PREFIX + receipt.encode())
+    assert struct.pack(">HH", USER_COMMENT, 7) in exif_of(TEXT, receipt)
+
+
+@pytest.mark.parametrize("ending", [JPEG_XL])
+def test_exif_in_jpeg_xl_begins_with_its_offset(tmp_path: Path, ending: str) -> None:
+    """Civitai reads no other (ISO/IEC 18181-2)."""
+    path = tmp_path / f"a{ending}"
+    save_picture(picture(), path, TEXT, RECEIPT)
+    assert b"Exif\0\0\0\0MM\0*" in path.read_bytes()
 
 
 def test_a_receipt_too_long_for_exif_is_left_out(tmp_path: Path) -> None:

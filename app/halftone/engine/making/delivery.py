@@ -77,7 +77,8 @@ class Delivery:
             if not saving.save_metadata:
                 return Texts()
             source = source_type(asked) if saving.ai_label else ""
-            return Texts(a1111_text(asked, there), receipt_json(asked, there, made.plan, made_with(asked.device)), source)
+            text = a1111_text(asked, there, distilled=self._model.pipeline.startswith("Flux"))
+            return Texts(text, receipt_json(asked, there, made.plan, made_with(asked.device)), source)
 
         def write() -> Path:
             ending = f".{video_format(self._request)}" if len(film) > 1 else f".{saving.picture_format}"

@@ -24,7 +24,16 @@ from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE
-from halftone.metadata.parameters import EMBEDDINGS, EMPTY_NEGATIVE, K_DIFFUSION, ONLY_MASKED, OPTIONS, RESIZE_NAMES, SOLVER
+from halftone.metadata.parameters import (
+    CONTENT_NAMES,
+    EMBEDDINGS,
+    EMPTY_NEGATIVE,
+    K_DIFFUSION,
+    ONLY_MASKED,
+    OPTIONS,
+    RESIZE_NAMES,
+    SOLVER,
+)
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
 
@@ -43,7 +52,10 @@ _AUTOMATIC: Final = "Automatic"
 _OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
 _RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
-_CONTENTS: Final[dict[str, MaskedContent]] = {content: content for content in get_args(MaskedContent)}
+_CONTENTS: Final[dict[str, MaskedContent]] = {
+    **{content: content for content in get_args(MaskedContent)},
+    **{theirs: ours for ours, theirs in CONTENT_NAMES.items()},
+}
 _DTYPES: Final[tuple[DType, ...]] = ("float16", "bfloat16", "float32")
 
 
