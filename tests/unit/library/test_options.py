@@ -39,7 +39,8 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     pocket = describe(POCKET)
     said = (
         "This model's pipeline has no option {}. "
-        "Known options: clip_skip, eta, eta_ancestral, guidance_rescale, s_noise, sigmas, timesteps."
+        "Known options: clip_skip, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, noise_source, s_noise, sigmas, "
+        "timesteps."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")

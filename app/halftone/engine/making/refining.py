@@ -16,6 +16,7 @@ from PIL import Image
 
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OUR_OPTIONS
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
 from halftone.contract.wording import Words
 from halftone.engine.inputs.memory import free_after
@@ -171,7 +172,7 @@ class Refining(Chain):
         assert half.handover.image is not None
         plain = alone(half.request)
         taken = _arguments_of(task_pipeline(refiner, of_request(plain, refiner.facts, half.handover.image)))
-        options = {name: value for name, value in half.request.options.items() if name in taken}
+        options = {name: value for name, value in half.request.options.items() if name in taken or name in OUR_OPTIONS}
         width, height = half.handover.image.size
         return msgspec.structs.replace(
             plain,
