@@ -11,7 +11,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
-from halftone.library.samplers import SOLVER_OPTIONS, takes_solver_option
+from halftone.library.samplers import OWN_OPTIONS, takes_solver_option
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
 
@@ -130,7 +130,7 @@ def known_options(facts: ModelFacts, sampler: str | None, *, image: bool, mask: 
     None for the model's own.
     """
     taken = _taken(_running(facts.pipeline, image=image, mask=mask))
-    lacking = {name for name in SOLVER_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
+    lacking = {name for name in OWN_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
     return {name for name in taken if name not in lacking}
 
 

@@ -65,7 +65,16 @@ SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "eta_ancestral": _NOISE_AT_EACH_STEP,
     "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart"),
 }
-"""Options of a request that only Halftone's own solvers take -> those methods."""
+"""Options of a request that only some of Halftone's own solvers take -> those methods."""
+_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta")
+SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "sigma_min": _BETWEEN_ENDS,
+    "sigma_max": _BETWEEN_ENDS,
+    "rho": (KARRAS, "Polyexponential"),
+    "discard_penultimate": SCHEDULES,
+}
+"""Those that all of them take -> with these schedules."""
+OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -261,13 +270,20 @@ def _suits(name: str, scheduler: Mapping[str, object]) -> bool:
 
 
 def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) -> bool:
-    """Whether a sampler takes one of `SOLVER_OPTIONS`. sampler: None for the model's own; names: of all samplers of the model, ()
+    """Whether a sampler takes one of `OWN_OPTIONS`. sampler: None for the model's own; names: of all samplers of the model, ()
     where they are not known.
     """
     method, way = split_sampler(sampler or "")
     flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
     of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
-    return method in SOLVER_OPTIONS[name] and not of_diffusers
+    return not of_diffusers and solver_takes(method, way, name)
+
+
+def solver_takes(method: str, way: str, name: str) -> bool:
+    """Whether Halftone's own solver takes one of `OWN_OPTIONS` with a schedule."""
+    if name in SCHEDULE_OPTIONS:
+        return method in SOLVED and (way or "Normal") in SCHEDULE_OPTIONS[name]
+    return method in SOLVER_OPTIONS[name]
 
 
 def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> None:

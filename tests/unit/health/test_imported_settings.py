@@ -100,6 +100,11 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler a, Eta: 0.6", {"sampler": "Euler a Normal", "options": {"eta_ancestral": 0.6}}, ()),
         ("DPM++ SDE Karras, Eta: 0, Sigma noise: 1.003", {"options": {"eta_ancestral": 0.0, "s_noise": 1.003}}, ()),
         ("Euler a, Sigma noise: 1", {"options": {}}, ()),
+        (
+            "DPM++ 2M Karras, Schedule min sigma: 0.1, Schedule max sigma: 10, Schedule rho: 5, Discard penultimate sigma: True",
+            {"options": {"sigma_min": 0.1, "sigma_max": 10.0, "rho": 5.0, "discard_penultimate": 1}},
+            (),
+        ),
         ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import torch
@@ -12,17 +13,22 @@ from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
     SCHEDULES,
     Array,
+    Bounded,
     Diffusion,
     Flow,
     Schedule,
     align_your_steps,
     beta_of_times,
+    karras,
     kl_optimal,
     normal,
+    polyexponential,
     without_penultimate,
 )
 from halftone.engine.sampling.solver_table import SOLVERS
@@ -30,6 +36,8 @@ from halftone.engine.sampling.solvers import Noise, Run
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
+_BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
+"""Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
 _STOCHASTIC: Final = (0.2, 0.8)
@@ -55,7 +63,8 @@ class _Call(NamedTuple):
 
 class SolverScheduler(SchedulerMixin, ConfigMixin):
     """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
-    share and strength of the noise that the solver adds; the rest as in diffusers' schedulers, whose configurations it takes.
+    share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
+    discard_penultimate: leave out the sigma before the end; the rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -81,6 +90,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         family: str = "",
         eta_ancestral: float = 1.0,
         s_noise: float = 1.0,
+        sigma_min: float = 0.0,
+        sigma_max: float = 0.0,
+        rho: float = 0.0,
+        discard_penultimate: int = 0,
     ) -> None:
         self._prediction = prediction_type
         self._flow = use_flow_sigmas
@@ -91,6 +104,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._family = family
         self._eta = eta_ancestral
         self._s_noise = s_noise
+        self._ends = sigma_min, sigma_max
+        self._rho = rho
+        self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
         self.trained_table: Array | None = None
         if not use_flow_sigmas:
             native = cast(
@@ -133,8 +149,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
         solver, schedule, trained = SOLVERS[self._solver], self._spacing(), self._trained(mu)
-        levels = schedule(trained, steps + 1) if solver.drops_penultimate else schedule(trained, steps)
-        kept = without_penultimate(levels) if solver.drops_penultimate else levels
+        levels = schedule(self._bounded(trained), steps + self._drops)
+        kept = without_penultimate(levels) if self._drops else levels
         self.levels = solver.path([float(level) for level in kept])
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] >= 1:
@@ -162,7 +178,18 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             return Flow(math.exp(mu), 10000)
         return Flow(self._shift, self.config["num_train_timesteps"])
 
+    def _bounded(self, trained: Flow | Diffusion) -> Flow | Diffusion | Bounded:
+        """Raises value-out-of-range where the smallest sigma is not below the largest."""
+        if self._ends == (0, 0):
+            return trained
+        low, high = self._ends[0] or float(trained.table[0]), self._ends[1] or float(trained.table[-1])
+        if low >= high:
+            raise HalftoneError("value-out-of-range", name=Words("Schedule min sigma"), value=low, low=0, high=high)
+        return Bounded(trained, low, high)
+
     def _spacing(self) -> Schedule:
+        if self._rho and self._schedule in _BENT:
+            return partial(_BENT[self._schedule], rho=self._rho)
         if self._schedule == "Align Your Steps":
             return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
         return (_OF_FLOW if self._flow else {}).get(self._schedule) or SCHEDULES.get(self._schedule, normal)
