@@ -233,7 +233,9 @@ def test_options_of_a_sampler_are_there_with_it(qtbot: QtBot) -> None:
     assert form.request().options == {"eta_ancestral": 0.5}
     part.boxes["noise_source"].setValue(1)
     assert (part.row.value.text(), form.request().options["noise_source"]) == ("Eta 0.50, Noise source NV", 1)
-    part.boxes["noise_source"].setValue(0)
+    part.boxes["eta_noise_seed_delta"].setValue(31337)
+    assert part.row.value.text().endswith("…"), "it never makes the form wider"
+    form.set_request(PictureRequest(prompt="a", sampler="Euler a Karras", options={"eta_ancestral": 0.5}))
     box.setValue(box.minimum())
     assert (box.text(), form.request().options) == ("–", {})
     stage.close()

@@ -19,6 +19,8 @@ from halftone.session.pictures.draft import Draft, fitting_sampler, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
+_WIDEST: Final = 150
+"""Pixels of what the folded row shows."""
 
 
 class OptionsPart(FoldedPart):
@@ -63,7 +65,9 @@ class OptionsPart(FoldedPart):
         draft, model = self._binding.draft, self._model
         numbers, there = option_numbers(draft), self._there()
         shown = listed(*(f"{_name(name)} {_shown(name, number)}" for name, number in numbers.items() if name in there))
-        self.row.value.setText(shown)
+        value = self.row.value
+        value.setText(value.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideRight, theme.grown(_WIDEST)))
+        value.setToolTip(shown)
         if self.built:
             self._show_inside()
         self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
@@ -121,7 +125,7 @@ def _none(one: Parameter) -> float:
 
 def _box(one: Parameter) -> NumberBox | ChoiceBox:
     box = ChoiceBox(one.names) if one.names else _number_box(one)
-    box.setFixedWidth(theme.grown(68))
+    box.setFixedWidth(theme.grown(88 if one.names else 68))
     box.setAccessibleName(one.label.text(catalogue()))
     box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
     return box
