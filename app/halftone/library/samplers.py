@@ -47,19 +47,19 @@ SOLVED: Final = (
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
     "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
     "Euler CFG++", "Euler a CFG++", "DPM++ 2S a CFG++", "DPM++ 2M CFG++", "RES multistep CFG++", "RES multistep a CFG++",
-    "Gradient estimation CFG++", "DPM fast", "DDIM", "DDIM CFG++", "Exp Heun 2 x0", "Exp Heun 2 x0 SDE",
+    "Gradient estimation CFG++", "DPM fast", "DPM adaptive", "DDIM", "DDIM CFG++", "Exp Heun 2 x0", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
 """Methods that Halftone solves itself, with any schedule."""
 _NOT_FOR_FLOW: Final = (
     "LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC", "UniPC BH2", "Restart",
-    "DPM fast", "DDIM",
+    "DPM fast", "DPM adaptive", "DDIM",
 )  # fmt: skip
 FLOW_SOLVED: Final = tuple(name for name in SOLVED if name not in _NOT_FOR_FLOW and not name.endswith("CFG++"))
 """Those of them that flow models can use, with the numbers of ComfyUI."""
 _NOISE_AT_EACH_STEP: Final = (
     "Euler a", "DPM2 a", "DPM++ 2S a", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "RES multistep a",
     "SEEDS 2", "SEEDS 3", "SA-Solver", "SA-Solver PECE", "Euler a CFG++", "DPM++ 2S a CFG++", "RES multistep a CFG++",
-    "DPM fast", "Exp Heun 2 x0 SDE",
+    "DPM fast", "DPM adaptive", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
 SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "eta_ancestral": _NOISE_AT_EACH_STEP,
@@ -179,8 +179,6 @@ _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "unifo
 """The same for methods that only diffusers has: the nearest schedule, or the model's default."""
 _EARLIER: Final[dict[str, str]] = {"Restart": KARRAS, "DDIM": "", "DDIM CFG++": "DDIM Uniform"}
 """What other programs compute where they do not name a schedule; Normal with every other method."""
-_WITHOUT: Final[dict[str, Words]] = {"dpmadaptive": Words("it chooses the number of its steps while it runs")}
-"""Samplers of other programs that are missing here, and why."""
 
 
 # --- names -------------------------------------------------------------------------------------------------
@@ -213,8 +211,10 @@ def with_schedule(name: str) -> str:
 
 
 def begins_without_noise(name: str) -> bool:
-    """Whether a sampler that adds noise here adds none by default in the program that writes its name so: ComfyUI's dpm_fast."""
-    return name.startswith("dpm_fast")
+    """Whether a sampler that adds noise here adds none by default in the program that writes its name so: so do two
+    of ComfyUI.
+    """
+    return name.startswith(("dpm_fast", "dpm_adaptive"))
 
 
 def by_diffusers(name: str) -> str:
@@ -302,16 +302,14 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     """The error for an unknown sampler: why it is missing, or what else there is."""
     letters, names = _letters(wanted), offered(names)
     ways = {way for name in names if (way := split_sampler(name)[1])}
-    why = next((why for part, why in _WITHOUT.items() if letters == part), None)
-    value = wanted if why is None else Words("{0} ({1})", (wanted, why))
-    near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
+    near = get_close_matches(letters, [_letters(name) for name in names], n=3)
     close = [name for name in names if _letters(name) in near]
     methods = list(dict.fromkeys(split_sampler(name)[0] for name in names))
     behind = [way for way in (*SCHEDULES, *BY_DIFFUSERS.values()) if way in ways]
     allowed = either(*(close or methods))
     if behind and not close:
         allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
-    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=value, allowed=allowed)
+    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=wanted, allowed=allowed)
 
 
 # --- what they stand for -------------------------------------------------------------------------------------

@@ -54,7 +54,10 @@ def output(kind: str, x: Tensor, sigma: float) -> Tensor:
 def run(scheduler: SolverScheduler, kind: str, steps: int, generator: torch.Generator) -> Tensor:
     scheduler.set_timesteps(steps)
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
-    for time, sigma in zip(scheduler.timesteps, scheduler.sigmas, strict=False):
+    for time, planned in zip(scheduler.timesteps, scheduler.sigmas, strict=False):
+        if scheduler.is_over:
+            break
+        sigma = scheduler.memory["sigma"] if scheduler.is_adaptive and scheduler.memory else float(planned)
         scale = 1.0 if kind == "flow" else math.sqrt(float(sigma) ** 2 + 1)
         assert torch.allclose(scheduler.scale_model_input(x, time) * scale, x, atol=1e-5)
         x = scheduler.step(output(kind, x, float(sigma)), time, x, generator=generator, return_dict=False)[0]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.solver_table import SOLVERS, solve
 from halftone.engine.sampling.solvers import Run
 from halftone.library.samplers import SOLVER_OPTIONS
@@ -91,7 +92,10 @@ def test_a_loop_continues_from_a_copy_of_its_memory(name: str) -> None:
     whole = solve(solver, run, x, predict)
     again, x = loop("diffusion", "karras", name)
     again.noise = run.noise
-    for step in range(len(again.sigmas) - 1):
+    while solver.adaptive and not again.memory.get("finished"):
+        again.memory = copy.deepcopy(again.memory)
+        x = solver.step(again, x, predict(x, again.memory.get("sigma", again.sigma)))
+    for step in () if solver.adaptive else range(len(again.sigmas) - 1):
         again.step = step
         for stage, sigma in enumerate(solver.calls(again)):
             again.stage = stage
@@ -106,6 +110,19 @@ def test_few_steps_are_finite(name: str, steps: int) -> None:
     sigmas = [*SIGMAS["SD 1.5"]["karras"]["4"][:steps], 0.0]
     run = Run(sigmas, lambda *_: torch.zeros(1, 2, 3, 4, dtype=torch.float64))
     assert bool(solve(SOLVERS[name], run, torch.full((1, 2, 3, 4), 14.0, dtype=torch.float64), predict).isfinite().all())
+
+
+def test_dpm_adaptive_ends_where_the_results_never_agree() -> None:
+    run, x = loop("diffusion", "karras", "DPM adaptive")
+    drawn, calls = torch.Generator().manual_seed(1), 0
+
+    def wild(_x: Tensor, _sigma: float) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return torch.randn(1, 2, 3, 4, generator=drawn, dtype=torch.float64) * 100
+
+    assert bool(solve(SOLVERS["DPM adaptive"], run, x, wild).isfinite().all())
+    assert calls == 3 * ADAPTIVE_TRIES
 
 
 @pytest.mark.parametrize("steps", range(1, 9))

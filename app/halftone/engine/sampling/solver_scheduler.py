@@ -15,6 +15,7 @@ from torch import Tensor
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
+from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
     SCHEDULES,
@@ -128,6 +129,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.levels: list[float] = []
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
+        self._first = 0.0
+        """The sigma at which the loop began."""
         self.given: Tensor | None = None
         """What the network gave in this step, which CFG++ needs: for both prompts, the negative one first."""
         self._step_index: int | None = None
@@ -162,10 +165,14 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             self.calls += [(run.step, stage, sigma) for stage, sigma in enumerate(solver.calls(run))]
         scale = self.config["num_train_timesteps"] / trained.times if isinstance(trained, Flow) else 1.0
         times = [trained.time(sigma) * scale for _, _, sigma in self.calls]
+        if solver.adaptive:
+            self.calls += [(len(times), 0, 0.0)] * (3 * ADAPTIVE_TRIES)
+            times += [times[-1] * place / (3 * ADAPTIVE_TRIES + 1) for place in range(3 * ADAPTIVE_TRIES, 0, -1)]
         self.timesteps = torch.tensor(times, dtype=torch.float32, device=device)
         self.sigmas = torch.tensor([*(sigma for _, _, sigma in self.calls), 0.0], dtype=torch.float32)
         self.num_inference_steps = steps
         self.memory = {}
+        self._first = 0.0
         self._step_index = self._begin_index = None
 
     def _run(self, levels: Sequence[float], noise: Noise) -> Run:
@@ -224,12 +231,41 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             self._step_index = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
         return self._step_index
 
+    def _call(self, place: int) -> _Call:
+        found = _Call(*self.calls[place])
+        return found._replace(step=0, sigma=self.memory["sigma"]) if self.is_adaptive and "sigma" in self.memory else found
+
+    # --- a solver that finds out how many calls it makes ------------------------------------------------------
+
+    @property
+    def is_adaptive(self) -> bool:
+        return SOLVERS[self._solver].adaptive
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more calls are needed; the timesteps are as many as there may be at most."""
+        return self.is_adaptive and bool(self.memory.get("finished"))
+
+    @property
+    def own_time(self) -> float | None:
+        """The timestep of the next call, None where it is the pipeline's."""
+        if not self.is_adaptive or "sigma" not in self.memory or self.trained_table is None:
+            return None
+        return Diffusion(self.trained_table).time(self.memory["sigma"])
+
+    def expected_calls(self, made: int) -> int:
+        """How many it will be in all, told from how far it came in the logarithm of sigma."""
+        low, now = min(level for level in self.levels if level), self.memory.get("sigma", self._first)
+        if self.is_over or not 0 < now < self._first:
+            return made if self.is_over else made + 3
+        return max(made + 1, round(made * math.log(self._first / low) / math.log(self._first / now)))
+
     # --- a call -----------------------------------------------------------------------------------------------
 
     def scale_model_input(self, sample: Tensor, timestep: Any = None) -> Tensor:
         if self._flow:
             return sample
-        sigma = self.calls[self._place(timestep)][2]
+        sigma = self._call(self._place(timestep)).sigma
         return sample / math.sqrt(sigma**2 + 1)
 
     def step(
@@ -242,7 +278,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         **_: Any,
     ) -> SolverOutput | tuple[Tensor, Tensor]:
         place = self._place(timestep)
-        call = _Call(*self.calls[place])
+        call = self._call(place)
         latents = sample.to(torch.float32)
         denoised = self._denoised(model_output.to(torch.float32), latents, call.sigma)
 
@@ -252,6 +288,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         run = self._run(self.levels, noise)
         run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
+        self._first = self._first or call.sigma
         given, self.given = self.given, None
         if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):
             negative = given[: len(model_output), : model_output.shape[1]].to(torch.float32)
@@ -283,7 +320,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             place = self._step_index
         else:
             place = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
-        return self.calls[place][2] if place < len(self.calls) else 0.0
+        return self._call(place).sigma if place < len(self.calls) else 0.0
 
     def __len__(self) -> int:
         return int(self.config["num_train_timesteps"])

@@ -89,7 +89,8 @@ class Solver(NamedTuple):
     sigmas that it goes through, where they are not those of the schedule, with steps up that only add noise;
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
     ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture; begins_at_one: what
-    the network sees first is noise of variance 1, as with DDIM.
+    the network sees first is noise of variance 1, as with DDIM; adaptive:
+    it finds out while it runs how many calls it makes, and at which sigmas.
     """
 
     step: Step
@@ -99,6 +100,7 @@ class Solver(NamedTuple):
     over_snr: bool = False
     cfg_pp: bool = False
     begins_at_one: bool = False
+    adaptive: bool = False
 
 
 def cfg_pp(step: Step, calls: Calls = once) -> Solver:

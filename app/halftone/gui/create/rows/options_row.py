@@ -125,7 +125,7 @@ def _none(one: Parameter) -> float:
 
 def _box(one: Parameter) -> NumberBox | ChoiceBox:
     box = ChoiceBox(one.names) if one.names else _number_box(one)
-    box.setFixedWidth(theme.grown(88 if one.names else 68))
+    box.setFixedWidth(theme.grown(96 if one.names else 68))
     box.setAccessibleName(one.label.text(catalogue()))
     box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
     return box
