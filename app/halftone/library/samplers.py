@@ -66,12 +66,14 @@ SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart"),
 }
 """Options of a request that only some of Halftone's own solvers take -> those methods."""
+ZERO_SNR: Final = "zero_snr"
 _BETWEEN_ENDS: Final = (KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta")
 SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "sigma_min": _BETWEEN_ENDS,
     "sigma_max": _BETWEEN_ENDS,
     "rho": (KARRAS, "Polyexponential"),
     "discard_penultimate": SCHEDULES,
+    ZERO_SNR: SCHEDULES,
 }
 """Those that all of them take -> with these schedules."""
 OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)

@@ -84,6 +84,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     eta_noise_seed_delta: int | None = None
     randn_source: Literal["GPU", "CPU", "NV"] | None = None
     always_discard_next_to_last_sigma: bool | None = None
+    sd_noise_schedule: Literal["Default", "Zero Terminal SNR"] | None = None
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -227,6 +228,8 @@ def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
         yield "Eta", number_text(float(eta))
     if source := settings.get("randn_source"):
         yield "RNG", str(source)
+    if schedule := settings.get("sd_noise_schedule"):
+        yield "Noise Schedule", str(schedule)
     if settings.get("always_discard_next_to_last_sigma"):
         yield "Discard penultimate sigma", "True"
 

@@ -24,6 +24,8 @@ from halftone.library.samplers import FLOW_SOLVED, SOLVED
 
 OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 SHAPE: Final = (1, 4, 6, 5)
+ZERO_SNR: Final = {0: 0.02916716, 250: 0.7298411, 750: 5.430343, 990: 245.9546, 998: 2254.238, 999: 4518.764}
+"""Timestep -> sigma of SD 1.5 by Forge's `rescale_zero_terminal_snr_abar` (modules/sd_models.py)."""
 BOUNDED: Final = json.loads((Path(__file__).parents[2] / "references" / "bounded.json").read_text())
 
 
@@ -109,6 +111,17 @@ def test_the_ends_the_bend_and_the_penultimate_sigma_follow_the_request() -> Non
     dropping = make_scheduler(native, "DPM2 Karras", options)
     dropping.set_timesteps(19)
     assert dropping.levels == scheduler.levels, "it leaves one out in any case"
+
+
+def test_zero_terminal_snr_gives_the_sigmas_of_a1111() -> None:
+    scheduler = make_scheduler(made("Euler Simple", "v_prediction"), "Euler Karras", {"zero_snr": 1})
+    assert isinstance(scheduler, SolverScheduler)
+    assert scheduler.trained_table is not None
+    assert {place: float(scheduler.trained_table[place]) for place in ZERO_SNR} == pytest.approx(ZERO_SNR, rel=1e-4)
+    scheduler.set_timesteps(5)
+    assert scheduler.levels[0] == pytest.approx(ZERO_SNR[999], rel=1e-4)
+    with pytest.raises(HalftoneError, match="--noise-schedule with the sampler Euler Simple"):
+        make_scheduler(FlowMatchEulerDiscreteScheduler(), "Euler Simple", {"zero_snr": 1})
 
 
 @pytest.mark.parametrize(

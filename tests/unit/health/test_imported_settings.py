@@ -106,6 +106,8 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             {"options": {"sigma_min": 0.1, "sigma_max": 10.0, "rho": 5.0, "discard_penultimate": 1}},
             (),
         ),
+        ("Euler Karras, Noise Schedule: Zero Terminal SNR", {"options": {"zero_snr": 1}}, ()),
+        ("Euler Karras, Noise Schedule: Default", {"options": {}}, ()),
         ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),

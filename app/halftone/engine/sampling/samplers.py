@@ -19,7 +19,17 @@ from halftone.contract.request import KARRAS, OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
-from halftone.library.samplers import FLOW_SAMPLERS, OWN, OWN_OPTIONS, SAMPLERS, sampler_called, scheduler_of, solver_takes, unfit
+from halftone.library.samplers import (
+    FLOW_SAMPLERS,
+    OWN,
+    OWN_OPTIONS,
+    SAMPLERS,
+    ZERO_SNR,
+    sampler_called,
+    scheduler_of,
+    solver_takes,
+    unfit,
+)
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
 _ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
@@ -67,6 +77,7 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
         fits = solver_takes(*solver, name) if name in OWN_OPTIONS else shifts
+        fits = fits and not (name == ZERO_SNR and is_flow(scheduler))
         setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
             raise _takes_none(scheduler, name)

@@ -19,6 +19,8 @@ from halftone.session.pictures.draft import Draft, fitting_sampler, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
+_LONG: Final = 8
+"""Letters from which on a name needs a wider box."""
 _WIDEST: Final = 150
 """Pixels of what the folded row shows."""
 
@@ -125,7 +127,7 @@ def _none(one: Parameter) -> float:
 
 def _box(one: Parameter) -> NumberBox | ChoiceBox:
     box = ChoiceBox(one.names) if one.names else _number_box(one)
-    box.setFixedWidth(theme.grown(96 if one.names else 68))
+    box.setFixedWidth(theme.grown(68 if not one.names else 96 if max(map(len, one.names)) < _LONG else 160))
     box.setAccessibleName(one.label.text(catalogue()))
     box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
     return box
