@@ -61,9 +61,13 @@ _NOISE_AT_EACH_STEP: Final = (
     "SEEDS 2", "SEEDS 3", "SA-Solver", "SA-Solver PECE", "Euler a CFG++", "DPM++ 2S a CFG++", "RES multistep a CFG++",
     "DPM fast", "DPM adaptive", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
+_CHURNING: Final = ("Euler", "Heun", "DPM2")
+CHURN: Final = ("s_churn", "s_tmin", "s_tmax")
+"""Not for flow models, whose noise alone is the largest there is."""
 SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "eta_ancestral": _NOISE_AT_EACH_STEP,
-    "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart"),
+    "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart", *_CHURNING),
+    **dict.fromkeys(CHURN, _CHURNING),
 }
 """Options of a request that only some of Halftone's own solvers take -> those methods."""
 ZERO_SNR: Final = "zero_snr"
@@ -278,7 +282,7 @@ def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) ->
     method, way = split_sampler(sampler or "")
     flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
     of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
-    return not of_diffusers and solver_takes(method, way, name)
+    return not of_diffusers and not (flow and name in CHURN) and solver_takes(method, way, name)
 
 
 def solver_takes(method: str, way: str, name: str) -> bool:

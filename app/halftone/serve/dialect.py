@@ -48,7 +48,7 @@ _OF_NO_EFFECT: Final = ("force_task_id", "comments", "firstphase_width", "firstp
 _DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
     "do_not_save_samples": (False,), "do_not_save_grid": (False,), "save_images": (False, True),  # they are saved in any case
     "override_settings_restore_afterwards": (True,), "script_args": ([],), "script_name": ("", "None"), "s_min_uncond": (0,),
-    "s_churn": (0,), "s_tmax": (0,), "s_tmin": (0,), "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,),
+    "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,),
     "mask_round": (True,), "mask_blur": (4,), "mask_blur_x": (4,), "mask_blur_y": (4,), "latent_mask": ("",), "infotext": ("",),
     "hr_prompt": ("",), "hr_negative_prompt": ("",), "hr_checkpoint_name": ("", "Use same checkpoint"),
     "hr_sampler_name": ("", "Use same sampler"), "hr_scheduler": ("", "Use same scheduler"), "disable_extra_networks": (False,),
@@ -78,6 +78,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     CLIP_stop_at_last_layers: int | None = None
     eta_ancestral: float | None = None
     s_noise: float | None = None
+    s_churn: float | None = None
+    s_tmin: float | None = None
+    s_tmax: float | None = None
     sigma_min: float | None = None
     sigma_max: float | None = None
     rho: float | None = None
@@ -107,6 +110,9 @@ class Asked(msgspec.Struct, kw_only=True):
     cfg_scale: float | None = None
     eta: float | None = None
     s_noise: float | None = None
+    s_churn: float | None = None
+    s_tmin: float | None = None
+    s_tmax: float | None = None
     width: int | None = None
     height: int | None = None
     denoising_strength: float | None = None
@@ -221,7 +227,9 @@ def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
     settings = asked.override_settings
     numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale}
     numbers |= {name: settings.get(setting) for setting, name in _NUMBERS.items()}
-    numbers |= {"Sigma noise": settings.get("s_noise") if asked.s_noise is None else asked.s_noise}
+    for name in ("noise", "churn", "tmin", "tmax"):
+        own = getattr(asked, f"s_{name}")
+        numbers[f"Sigma {name}"] = settings.get(f"s_{name}") if own is None else own
     yield from ((name, number_text(number)) for name, number in numbers.items() if number is not None)
     eta = settings.get("eta_ancestral") if asked.eta is None else asked.eta
     if eta is not None and _drawn(eta, asked.sampler):

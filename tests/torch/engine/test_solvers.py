@@ -18,6 +18,7 @@ from halftone.library.samplers import SOLVER_OPTIONS
 FOLDER: Final = Path(__file__).parents[2] / "references"
 SIGMAS: Final = json.loads((FOLDER / "sigmas.json").read_text())["comfyui"]
 REFERENCE: Final = json.loads((FOLDER / "samplers.json").read_text())
+CHURNED: Final = json.loads((FOLDER / "churn.json").read_text())
 NOISE: Final = json.loads((FOLDER / "noise.json").read_text())
 OVER_SNR: Final = tuple(name for name, solver in SOLVERS.items() if solver.over_snr)
 """These take the logarithm of signal over noise, and begin a little below noise alone."""
@@ -72,12 +73,26 @@ def test_eta_and_sigma_noise_as_in_the_program_it_comes_from(kind: str, name: st
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
 
 
+@pytest.mark.parametrize("name", CHURNED)
+def test_churn_as_in_the_program_it_comes_from(name: str) -> None:
+    run, start = loop("diffusion", "karras", name)
+    run.s_noise, run.churn = 1.05, (8.0, 0.5, 20.0)
+    sigma, first = run.sigma, run.churned(0)
+    start = start + run.noise(sigma, first) * (1.05 * math.sqrt(first**2 - sigma**2))
+    ours = solve(SOLVERS[name], run, start, predict).flatten()
+    theirs = torch.tensor(CHURNED[name], dtype=torch.float64)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+    assert name in SOLVER_OPTIONS["s_churn"]
+
+
 @pytest.mark.parametrize(("option", "field"), [("eta_ancestral", "eta"), ("s_noise", "s_noise")])
 def test_the_table_names_those_that_take_an_option(option: str, field: str) -> None:
     takes: list[str] = []
     for name, solver in SOLVERS.items():
         plain, start = loop("diffusion", "karras", name)
         other, _ = loop("diffusion", "karras", name)
+        if name in SOLVER_OPTIONS["s_churn"]:
+            plain.churn = other.churn = (5.0, 0.0, math.inf)
         setattr(other, field, 0.5)
         same = torch.equal(solve(solver, plain, start, predict, unguided), solve(solver, other, start, predict, unguided))
         takes += [] if same else [name]

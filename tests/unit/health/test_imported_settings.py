@@ -108,6 +108,11 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ),
         ("Euler Karras, Noise Schedule: Zero Terminal SNR", {"options": {"zero_snr": 1}}, ()),
         ("Euler Karras, Noise Schedule: Default", {"options": {}}, ()),
+        (
+            "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",
+            {"options": {"s_churn": 8.0, "s_tmin": 0.5, "s_tmax": 20.0}},
+            (),
+        ),
         ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),

@@ -43,7 +43,7 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     said = (
         "This model's pipeline has no option {}. "
         "Known options: clip_skip, discard_penultimate, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, "
-        "noise_source, rho, s_noise, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
+        "noise_source, rho, s_churn, s_noise, s_tmax, s_tmin, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
@@ -77,7 +77,7 @@ def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samp
         ("ER SDE Simple", "StableDiffusionPipeline", {"s_noise", "discard_penultimate"}),
         ("Euler a", "StableDiffusionPipeline", set[str]()),
         ("Euler a SGM Uniform (diffusers)", "StableDiffusionPipeline", set[str]()),
-        ("Euler Karras", "StableDiffusionPipeline", BENT),
+        ("Euler Karras", "StableDiffusionPipeline", BENT | {"s_noise"}),
         (None, "StableDiffusionPipeline", set[str]()),
         ("Euler a", "FluxPipeline", NOISE | BENT - {"rho"}),
         ("DPM++ 2M SDE", "FluxPipeline", set[str]()),

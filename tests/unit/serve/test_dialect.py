@@ -67,6 +67,7 @@ def test_a_request_reads_as_the_text_of_a_picture(sent: dict[str, object], field
         ({"eta": 0, "sampler_name": "DDIM"}, {}),
         ({"eta": 1, "sampler_index": "DDIM"}, {"Eta": "1"}),
         ({"s_noise": 1.003, "eta": None}, {"Sigma noise": "1.003"}),
+        ({"s_churn": 5, "s_tmax": None}, {"Sigma churn": "5"}),
         ({"override_settings": {"eta_ancestral": 0.5, "eta_noise_seed_delta": 31337}}, {"ENSD": "31337", "Eta": "0.5"}),
         ({"override_settings": {"randn_source": "NV", "s_noise": 1.01}}, {"Sigma noise": "1.01", "RNG": "NV"}),
         (
@@ -153,7 +154,6 @@ def test_numbers_that_a1111_does_not_have_are_refused_by_name(sent: dict[str, ob
         ({"hr_checkpoint_name": "Use same checkpoint", "hr_sampler_name": "Use same sampler", "hr_scheduler": None}, ()),
         ({"hr_sampler_name": "Euler"}, ("hr_sampler_name",)),
         ({"force_task_id": "task(abc)", "comments": {"a": 1}, "firstphase_width": 64, "infotext": "", "script_name": "None"}, ()),
-        ({"eta": 0.8, "s_churn": 5}, ("s_churn",)),
         ({"scheduler": "karras"}, ("scheduler",)),
         ({"scheduler": "Automatic"}, ()),
         ({"clip_skip": 2, "seed_resize_from_w": -1}, ()),

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import torch
+from diffusers.utils.torch_utils import randn_tensor
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS
@@ -53,6 +54,29 @@ def another_seed_for_steps(pipe: Any, delta: int) -> Generator[None]:
 
     with ExitStack() as stack:
         for module in _drawing(pipe, NOISE_SEED_DELTA):
+            stack.enter_context(replaced(module, DRAWS, make))
+        yield
+
+
+@contextmanager
+def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator[None]:
+    """The first noise has the churn of the first step: samplers are only called after the network has seen it."""
+    begun: list[bool] = []
+    more = _of_cards(randn_tensor) if options.get(NOISE_SOURCE) else randn_tensor
+
+    def make(original: Draw) -> Draw:
+        def draw(shape: Any, generator: Any = None, **where: Any) -> torch.Tensor:
+            noise = original(shape, generator=generator, **where)
+            if begun or not isinstance(generator, torch.Generator):
+                return noise
+            begun.append(True)
+            share = pipe.scheduler.first_churn
+            return noise + more(shape, generator=generator, **where) * share if share else noise
+
+        return draw
+
+    with ExitStack() as stack:
+        for module in drawing_modules(pipe):
             stack.enter_context(replaced(module, DRAWS, make))
         yield
 

@@ -24,7 +24,7 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
-from halftone.engine.inputs.noise_source import another_seed_for_steps, check_seed, noise_of_cards
+from halftone.engine.inputs.noise_source import another_seed_for_steps, check_seed, churned_at_first, noise_of_cards
 from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
@@ -225,6 +225,8 @@ class Generation:
                 stack.enter_context(varied_noise(pipe, variation))
             if isinstance(delta := options.get(NOISE_SEED_DELTA), int) and delta:
                 stack.enter_context(another_seed_for_steps(pipe, delta))
+            if options.get("s_churn"):
+                stack.enter_context(churned_at_first(pipe, options))
             yield
 
     def _variation(self) -> Variation | None:

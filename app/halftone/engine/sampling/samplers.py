@@ -20,6 +20,7 @@ from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
 from halftone.library.samplers import (
+    CHURN,
     FLOW_SAMPLERS,
     OWN,
     OWN_OPTIONS,
@@ -77,7 +78,7 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
         fits = solver_takes(*solver, name) if name in OWN_OPTIONS else shifts
-        fits = fits and not (name == ZERO_SNR and is_flow(scheduler))
+        fits = fits and not (name in (ZERO_SNR, *CHURN) and is_flow(scheduler))
         setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
             raise _takes_none(scheduler, name)

@@ -65,7 +65,8 @@ class _Call(NamedTuple):
 class SolverScheduler(SchedulerMixin, ConfigMixin):
     """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
-    discard_penultimate: leave out the sigma before the end; the rest as in diffusers' schedulers, whose configurations it takes.
+    discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
+    DPM2; the rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -95,6 +96,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         sigma_max: float = 0.0,
         rho: float = 0.0,
         discard_penultimate: int = 0,
+        s_churn: float = 0.0,
+        s_tmin: float = 0.0,
+        s_tmax: float = 0.0,
     ) -> None:
         self._prediction = prediction_type
         self._flow = use_flow_sigmas
@@ -107,6 +111,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._s_noise = s_noise
         self._ends = sigma_min, sigma_max
         self._rho = rho
+        self._churn = s_churn, s_tmin, s_tmax or math.inf
         self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
         self.trained_table: Array | None = None
         if not use_flow_sigmas:
@@ -176,7 +181,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._step_index = self._begin_index = None
 
     def _run(self, levels: Sequence[float], noise: Noise) -> Run:
-        return Run(levels, noise, self._flow, self._eta, self._s_noise)
+        return Run(levels, noise, self._flow, self._eta, self._s_noise, churn=self._churn)
 
     def _trained(self, mu: float | None) -> Flow | Diffusion:
         if self.trained_table is not None:
@@ -320,7 +325,18 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             place = self._step_index
         else:
             place = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
-        return self._call(place).sigma if place < len(self.calls) else 0.0
+        if place >= len(self.calls):
+            return 0.0
+        call = self._call(place)
+        before_churn = self._step_index is None and call.stage == 0 and not self.is_adaptive
+        return self.levels[call.step] if before_churn else call.sigma
+
+    @property
+    def first_churn(self) -> float:
+        """The noise that the first step of the loop adds before it begins, as a share of its sigma."""
+        step = self.calls[self._begin_index or 0][0]
+        ratio = self._run(self.levels, _no_noise).churned(step) / self.levels[step]
+        return self._s_noise * math.sqrt(ratio**2 - 1)
 
     def __len__(self) -> int:
         return int(self.config["num_train_timesteps"])

@@ -22,8 +22,10 @@ from halftone.engine.sampling.solvers import (
     Solver,
     ancestral_middle_of_snr,
     ancestral_midpoint,
+    at_churned,
     begin_and_end,
     cfg_pp,
+    churned_and_end,
     ddpm,
     downwards,
     dpm2,
@@ -54,10 +56,10 @@ from halftone.engine.sampling.solvers import (
 )
 
 SOLVERS: Final[dict[str, Solver]] = {
-    "Euler": Solver(euler),
+    "Euler": Solver(euler, at_churned),
     "Euler a": Solver(euler_ancestral),
     "LMS": Solver(lms),
-    "Heun": Solver(heun, begin_and_end),
+    "Heun": Solver(heun, churned_and_end),
     "Heun++ 2": Solver(heunpp2, up_to_three),
     "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
     "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, drops_penultimate=True),
