@@ -138,7 +138,8 @@ def drawn_on_the_processor(seed: int, like: torch.Tensor) -> Iterator[torch.Tens
 def test_a_picture_has_its_churn_from_the_first_step_on(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
     Image.new("RGB", (32, 32), (200, 90, 20)).save(path := tmp_path / "sun.png")
     asked: dict[str, Any] = {"prompt": "a red sun", "seed": 5, "steps": 3, "sampler": "Euler Karras"}
-    for started in ({}, {"image": str(path)}):
+    starts: list[dict[str, Any]] = [{}, {"image": str(path)}]
+    for started in starts:
         plain, churned, first = (
             pixels(generate(engine, models["sd15"], **asked, **started, options=options)[0])
             for options in ({}, {"s_churn": 1.0}, {"s_churn": 1.0, "s_tmin": 5.0})
