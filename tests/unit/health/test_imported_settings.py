@@ -113,6 +113,7 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             {"options": {"s_churn": 8.0, "s_tmin": 0.5, "s_tmax": 20.0}},
             (),
         ),
+        ("DDIM, Eta DDIM: 0.5", {"sampler": "DDIM", "options": {"eta": 0.5}}, ()),
         ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),

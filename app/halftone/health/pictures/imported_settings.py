@@ -42,6 +42,8 @@ _SAYS_NOTHING: Final = frozenset(
 _AUTOMATIC: Final = "Automatic"
 _OF_NO_EFFECT: Final = {"Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
+_ETA_OF_DDIM: Final = "Eta DDIM"
+"""What diffusers' pipelines call eta."""
 _RNG: Final = "RNG"
 _CARD: Final = "GPU"
 """A1111's default, which its pictures do not name."""
@@ -220,6 +222,8 @@ class _Reader:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
         for one in OPTION_PARAMETERS.values():
             said |= one.entry(self._number(one.field))
+        if (eta := self._take(_ETA_OF_DDIM, lambda text: _number(text, (0, 1)))) is not None:
+            said["eta"] = eta
         if begins_without_noise(self._said.fields.get("Sampler", "")):
             said.setdefault("eta_ancestral", 0.0)
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
