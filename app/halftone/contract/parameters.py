@@ -48,7 +48,8 @@ class Parameter(NamedTuple):
 
     Of an option alone: tip, in the window. neutral: the value without effect, None for none. offset: the user's number minus
     diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
-    argument. together: further entries of the configuration. pipelines: prefixes of pipelines whose samplers have it.
+    argument. together: further entries of the configuration. pipelines: prefixes of pipelines whose samplers have it. ours: no
+    pipeline or sampler of diffusers takes it, and any can have it. names: what the numbers from 0 on are called.
     """
 
     field: str
@@ -66,6 +67,8 @@ class Parameter(NamedTuple):
     settings: tuple[str, ...] = ()
     together: tuple[tuple[str, bool], ...] = ()
     pipelines: tuple[str, ...] = ()
+    ours: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -89,6 +92,15 @@ class Parameter(NamedTuple):
         """The request's number, as the user counts; None where it has none."""
         found = self.stored(holder)
         return found + self.offset if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    def text(self, number: float) -> str | None:
+        """What a number is called; None where it has no name."""
+        return self.names[int(number)] if 0 <= number < len(self.names) else None
+
+    def named(self, name: str) -> int | None:
+        """The number that is called so."""
+        known = [one.casefold() for one in self.names]
+        return known.index(name.strip().casefold()) if name.strip().casefold() in known else None
 
     def entry(self, number: float | None) -> dict[str, Any]:
         """The entry of the options for a number as the user counts; empty for the neutral one."""
@@ -130,6 +142,45 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Strength of the noise that a sampler adds at each step. Default: 1.", ("Sigma noise",), (0, 2), 0.01,
         tip=Words("Strength of the noise that the sampler adds at each step. 1: as it was trained."), neutral=1,
         settings=("s_noise",), pipelines=_SOLVED),
+    Parameter("options.s_churn", float, Words("Sigma churn"), ("--sigma-churn",),
+        "Noise that Euler, Heun and DPM2 add before their steps. Default: 0.", ("Sigma churn",), (0, 100), 0.1,
+        tip=Words("Noise that the sampler adds before its steps, shared among them. 0: none."), neutral=0,
+        settings=("s_churn",), pipelines=_SOLVED),
+    Parameter("options.s_tmin", float, Words("Sigma tmin"), ("--sigma-tmin",),
+        "The smallest noise level with churn. Default: 0.", ("Sigma tmin",), (0, 1000), 0.01,
+        tip=Words("The smallest noise level with churn."), neutral=0, settings=("s_tmin",), pipelines=_SOLVED),
+    Parameter("options.s_tmax", float, Words("Sigma tmax"), ("--sigma-tmax",),
+        "The largest noise level with churn. Default: 0, which is any.", ("Sigma tmax",), (0, 1000), 0.1,
+        tip=Words("The largest noise level with churn. 0: any."), neutral=0, settings=("s_tmax",), pipelines=_SOLVED),
+    Parameter("options.sigma_min", float, Words("Schedule min sigma"), ("--sigma-min",),
+        "Where the schedule ends, as in A1111. Default: 0, the model's.", ("Schedule min sigma",), (0, 100), 0.01,
+        tip=Words("The smallest noise level of the schedule. 0: model default."), neutral=0,
+        settings=("sigma_min",), pipelines=_SOLVED),
+    Parameter("options.sigma_max", float, Words("Schedule max sigma"), ("--sigma-max",),
+        "Where the schedule begins, as in A1111. Default: 0, the model's.", ("Schedule max sigma",), (0, 1000), 0.1,
+        tip=Words("The largest noise level of the schedule. 0: model default."), neutral=0,
+        settings=("sigma_max",), pipelines=_SOLVED),
+    Parameter("options.rho", float, Words("Schedule rho"), ("--rho",),
+        "The bend of Karras and Polyexponential. Default: 0, which stands for 7 and 1.", ("Schedule rho",), (0, 100), 0.1,
+        tip=Words("The bend of the schedule: larger spends more steps at low noise. 0: default."), neutral=0,
+        settings=("rho",), pipelines=_SOLVED),
+    Parameter("options.discard_penultimate", int, Words("Discard penultimate sigma"), ("--discard-penultimate",),
+        "True: leave out the last noise level but one, as in A1111.", ("Discard penultimate sigma",), (0, 1),
+        tip=Words("True: leaves out the last noise level but one."), neutral=0, names=("False", "True"),
+        settings=("discard_penultimate",), pipelines=_SOLVED),
+    Parameter("options.zero_snr", int, Words("Noise schedule"), ("--noise-schedule",),
+        "Default or Zero Terminal SNR: begin at noise alone, for models that were trained so.", ("Noise Schedule",), (0, 1),
+        tip=Words("Zero Terminal SNR: begins at noise alone, for models that were trained so."), neutral=0,
+        names=("Default", "Zero Terminal SNR"), settings=("rescale_betas_zero_snr",),
+        pipelines=("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusionXL")),
+    Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
+        "CPU or NV: the noise of the processor, or that of NVIDIA's cards, as A1111 has it by default.", ("RNG",), (0, 1),
+        tip=Words("CPU: as in ComfyUI. NV: the same noise as a card of NVIDIA, as in A1111."), neutral=0, ours=True,
+        names=("CPU", "NV")),
+    Parameter("options.eta_noise_seed_delta", int, Words("Eta noise seed delta"), ("--eta-noise-seed-delta", "--ensd"),
+        "Added to the seed for the noise that samplers add, as in A1111. Default: 0.", ("ENSD",), (0, 2**31 - 1),
+        tip=Words("Added to the seed for the noise that the sampler adds. Only to make pictures of A1111 again."), neutral=0,
+        ours=True),
     Parameter("image", str, Words("Image to image"), ("--image",), "The picture for image to image.", arguments=("image",)),
     Parameter("start.strength", float, Words("Denoising strength"), ("--strength",), "How much to change the picture, 0.01 to 1.",
         ("Denoising strength",), STRENGTH_RANGE, 0.05, ("strength",)),
@@ -181,6 +232,10 @@ OPTION_PARAMETERS: Final = {one.name: one for one in PARAMETERS if one.is_option
 """Those that are entries of the request's options, by their names there."""
 SAMPLER_OPTIONS: Final = {name: one for name, one in OPTION_PARAMETERS.items() if one.settings}
 """Those of them that the sampler takes, and not the pipeline."""
+OUR_OPTIONS: Final = frozenset(name for name, one in OPTION_PARAMETERS.items() if one.settings or one.ours)
+"""Those of them that no pipeline takes."""
+NOISE_SOURCE: Final = "noise_source"
+NOISE_SEED_DELTA: Final = "eta_noise_seed_delta"
 
 
 def option_numbers(holder: object) -> dict[str, int | float]:

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
+from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, SAMPLER_OPTIONS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
-from halftone.library.samplers import SOLVER_OPTIONS, takes_solver_option
+from halftone.library.samplers import OWN_OPTIONS, takes_solver_option
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
 
@@ -78,7 +78,7 @@ _ALLOWED: Final[dict[Kind, Words]] = {
 }
 
 
-NAMES: Final = frozenset((*KINDS, *SAMPLER_OPTIONS))
+NAMES: Final = frozenset((*KINDS, *OUR_OPTIONS))
 """All options."""
 
 
@@ -90,7 +90,8 @@ def takes_option(facts: ModelFacts, name: str) -> bool:
 def _taken(pipeline: str) -> Collection[str]:
     """Options of a pipeline and its samplers, all of them where the pipeline is not known."""
     of_samplers = {name for name, one in SAMPLER_OPTIONS.items() if pipeline.startswith(one.pipelines)}
-    return OPTIONS[pipeline] | of_samplers if pipeline in OPTIONS else NAMES
+    of_all = {name for name, one in OPTION_PARAMETERS.items() if one.ours}
+    return OPTIONS[pipeline] | of_samplers | of_all if pipeline in OPTIONS else NAMES
 
 
 def check_options(
@@ -129,7 +130,7 @@ def known_options(facts: ModelFacts, sampler: str | None, *, image: bool, mask: 
     None for the model's own.
     """
     taken = _taken(_running(facts.pipeline, image=image, mask=mask))
-    lacking = {name for name in SOLVER_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
+    lacking = {name for name in OWN_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
     return {name for name in taken if name not in lacking}
 
 

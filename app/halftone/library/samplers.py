@@ -47,25 +47,40 @@ SOLVED: Final = (
     "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "DDPM", "LCM", "IPNDM", "RES multistep", "RES multistep a", "Gradient estimation",
     "ER SDE", "SEEDS 2", "SEEDS 3", "IPNDM_V", "DEIS", "UniPC", "UniPC BH2", "SA-Solver", "SA-Solver PECE", "Restart",
     "Euler CFG++", "Euler a CFG++", "DPM++ 2S a CFG++", "DPM++ 2M CFG++", "RES multistep CFG++", "RES multistep a CFG++",
-    "Gradient estimation CFG++", "DPM fast", "DDIM", "DDIM CFG++", "Exp Heun 2 x0", "Exp Heun 2 x0 SDE",
+    "Gradient estimation CFG++", "DPM fast", "DPM adaptive", "DDIM", "DDIM CFG++", "Exp Heun 2 x0", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
 """Methods that Halftone solves itself, with any schedule."""
 _NOT_FOR_FLOW: Final = (
     "LMS", "Heun++ 2", "DPM2", "DPM++ 2M SDE Heun", "DDPM", "RES multistep a", "UniPC", "UniPC BH2", "Restart",
-    "DPM fast", "DDIM",
+    "DPM fast", "DPM adaptive", "DDIM",
 )  # fmt: skip
 FLOW_SOLVED: Final = tuple(name for name in SOLVED if name not in _NOT_FOR_FLOW and not name.endswith("CFG++"))
 """Those of them that flow models can use, with the numbers of ComfyUI."""
 _NOISE_AT_EACH_STEP: Final = (
     "Euler a", "DPM2 a", "DPM++ 2S a", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE", "RES multistep a",
     "SEEDS 2", "SEEDS 3", "SA-Solver", "SA-Solver PECE", "Euler a CFG++", "DPM++ 2S a CFG++", "RES multistep a CFG++",
-    "DPM fast", "Exp Heun 2 x0 SDE",
+    "DPM fast", "DPM adaptive", "Exp Heun 2 x0 SDE",
 )  # fmt: skip
+_CHURNING: Final = ("Euler", "Heun", "DPM2")
+CHURN: Final = ("s_churn", "s_tmin", "s_tmax")
+"""Not for flow models, whose noise alone is the largest there is."""
 SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "eta_ancestral": _NOISE_AT_EACH_STEP,
-    "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart"),
+    "s_noise": (*_NOISE_AT_EACH_STEP, "ER SDE", "Restart", *_CHURNING),
+    **dict.fromkeys(CHURN, _CHURNING),
 }
-"""Options of a request that only Halftone's own solvers take -> those methods."""
+"""Options of a request that only some of Halftone's own solvers take -> those methods."""
+ZERO_SNR: Final = "zero_snr"
+_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta")
+SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "sigma_min": _BETWEEN_ENDS,
+    "sigma_max": _BETWEEN_ENDS,
+    "rho": (KARRAS, "Polyexponential"),
+    "discard_penultimate": SCHEDULES,
+    ZERO_SNR: SCHEDULES,
+}
+"""Those that all of them take -> with these schedules."""
+OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
     "Euler": Method("EulerDiscreteScheduler", {}, _ALL),
@@ -170,8 +185,6 @@ _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "unifo
 """The same for methods that only diffusers has: the nearest schedule, or the model's default."""
 _EARLIER: Final[dict[str, str]] = {"Restart": KARRAS, "DDIM": "", "DDIM CFG++": "DDIM Uniform"}
 """What other programs compute where they do not name a schedule; Normal with every other method."""
-_WITHOUT: Final[dict[str, Words]] = {"dpmadaptive": Words("it chooses the number of its steps while it runs")}
-"""Samplers of other programs that are missing here, and why."""
 
 
 # --- names -------------------------------------------------------------------------------------------------
@@ -204,8 +217,10 @@ def with_schedule(name: str) -> str:
 
 
 def begins_without_noise(name: str) -> bool:
-    """Whether a sampler that adds noise here adds none by default in the program that writes its name so: ComfyUI's dpm_fast."""
-    return name.startswith("dpm_fast")
+    """Whether a sampler that adds noise here adds none by default in the program that writes its name so: so do two
+    of ComfyUI.
+    """
+    return name.startswith(("dpm_fast", "dpm_adaptive"))
 
 
 def by_diffusers(name: str) -> str:
@@ -261,13 +276,20 @@ def _suits(name: str, scheduler: Mapping[str, object]) -> bool:
 
 
 def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) -> bool:
-    """Whether a sampler takes one of `SOLVER_OPTIONS`. sampler: None for the model's own; names: of all samplers of the model, ()
+    """Whether a sampler takes one of `OWN_OPTIONS`. sampler: None for the model's own; names: of all samplers of the model, ()
     where they are not known.
     """
     method, way = split_sampler(sampler or "")
     flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
     of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
-    return method in SOLVER_OPTIONS[name] and not of_diffusers
+    return not of_diffusers and not (flow and name in CHURN) and solver_takes(method, way, name)
+
+
+def solver_takes(method: str, way: str, name: str) -> bool:
+    """Whether Halftone's own solver takes one of `OWN_OPTIONS` with a schedule."""
+    if name in SCHEDULE_OPTIONS:
+        return method in SOLVED and (way or "Normal") in SCHEDULE_OPTIONS[name]
+    return method in SOLVER_OPTIONS[name]
 
 
 def check_sampler(facts: ModelFacts, wanted: str, *, image: bool = False) -> None:
@@ -286,16 +308,14 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     """The error for an unknown sampler: why it is missing, or what else there is."""
     letters, names = _letters(wanted), offered(names)
     ways = {way for name in names if (way := split_sampler(name)[1])}
-    why = next((why for part, why in _WITHOUT.items() if letters == part), None)
-    value = wanted if why is None else Words("{0} ({1})", (wanted, why))
-    near = [] if why else get_close_matches(letters, [_letters(name) for name in names], n=3)
+    near = get_close_matches(letters, [_letters(name) for name in names], n=3)
     close = [name for name in names if _letters(name) in near]
     methods = list(dict.fromkeys(split_sampler(name)[0] for name in names))
     behind = [way for way in (*SCHEDULES, *BY_DIFFUSERS.values()) if way in ways]
     allowed = either(*(close or methods))
     if behind and not close:
         allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
-    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=value, allowed=allowed)
+    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=wanted, allowed=allowed)
 
 
 # --- what they stand for -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import msgspec
 
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
+from halftone.contract.parameters import BY_FIELD, NOISE_SOURCE, OPTION_PARAMETERS, option_numbers
 from halftone.contract.plan import Plan
 from halftone.contract.request import (
     BY_DIFFUSERS,
@@ -74,7 +74,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts, *, distilled: bo
         **_said(request, *(OPTION_PARAMETERS[name].field for name in named)),
         **_start(request),
         **_later_passes(request, picture),
-        "RNG": "CPU",
+        "RNG": OPTION_PARAMETERS[NOISE_SOURCE].text(named.get(NOISE_SOURCE, 0)),
         "Precision": ", ".join(f"{name} {dtype}" for name, dtype in picture.dtypes.items()) or request.dtype,
         "Numerics": picture.state,
         "Cure": ", ".join(cures) or None,
@@ -156,8 +156,8 @@ def _control(control: Control) -> str:
 
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
     """Write numbers under the names that pictures have for them; those that are not there are left out."""
-    numbers = ((one.keys[0], one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
-    return {key: number_text(number) for key, number in numbers if number is not None}
+    numbers = ((one, one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
+    return {one.keys[0]: one.text(number) or number_text(number) for one, number in numbers if number is not None}
 
 
 def number_text(value: float) -> str:

@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from halftone.contract.request import Start
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
 from halftone.health.pictures.requests import check_multiple
+from halftone.metadata.parameters import number_text
 from halftone.metadata.reading import Parameters
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _OF_NO_EFFECT: Final = ("force_task_id", "comments", "firstphase_width", "firstp
 _DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
     "do_not_save_samples": (False,), "do_not_save_grid": (False,), "save_images": (False, True),  # they are saved in any case
     "override_settings_restore_afterwards": (True,), "script_args": ([],), "script_name": ("", "None"), "s_min_uncond": (0,),
-    "s_churn": (0,), "s_tmax": (0,), "s_tmin": (0,), "s_noise": (1,), "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,),
+    "initial_noise_multiplier": (1,), "image_cfg_scale": (1.5,),
     "mask_round": (True,), "mask_blur": (4,), "mask_blur_x": (4,), "mask_blur_y": (4,), "latent_mask": ("",), "infotext": ("",),
     "hr_prompt": ("",), "hr_negative_prompt": ("",), "hr_checkpoint_name": ("", "Use same checkpoint"),
     "hr_sampler_name": ("", "Use same sampler"), "hr_scheduler": ("", "Use same scheduler"), "disable_extra_networks": (False,),
@@ -60,6 +61,11 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "mask_blur": MASK_BLUR_RANGE, "inpaint_full_res_padding": ONLY_MASKED_RANGE,
 }  # fmt: skip
 """What fields may be; nan is nowhere."""
+_NUMBERS: Final[Mapping[str, str]] = {
+    "CLIP_stop_at_last_layers": "Clip skip", "sigma_min": "Schedule min sigma", "sigma_max": "Schedule max sigma",
+    "rho": "Schedule rho", "eta_noise_seed_delta": "ENSD",
+}  # fmt: skip
+"""A1111's settings -> what they are called in its pictures."""
 _NEUTRAL: Final = ("", 0, 1, -1, False, [], {})
 """Values of other fields that change nothing."""
 
@@ -70,6 +76,18 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sd_model_checkpoint: str | None = None
     sd_vae: str | None = None
     CLIP_stop_at_last_layers: int | None = None
+    eta_ancestral: float | None = None
+    s_noise: float | None = None
+    s_churn: float | None = None
+    s_tmin: float | None = None
+    s_tmax: float | None = None
+    sigma_min: float | None = None
+    sigma_max: float | None = None
+    rho: float | None = None
+    eta_noise_seed_delta: int | None = None
+    randn_source: Literal["GPU", "CPU", "NV"] | None = None
+    always_discard_next_to_last_sigma: bool | None = None
+    sd_noise_schedule: Literal["Default", "Zero Terminal SNR"] | None = None
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -90,6 +108,11 @@ class Asked(msgspec.Struct, kw_only=True):
     n_iter: int = 1
     steps: int | None = None
     cfg_scale: float | None = None
+    eta: float | None = None
+    s_noise: float | None = None
+    s_churn: float | None = None
+    s_tmin: float | None = None
+    s_tmax: float | None = None
     width: int | None = None
     height: int | None = None
     denoising_strength: float | None = None
@@ -176,8 +199,7 @@ def parameters_of(asked: Asked) -> Parameters:
 
 def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
     settings = asked.override_settings
-    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale, "Clip skip": settings.get("CLIP_stop_at_last_layers")}
-    yield from ((name, f"{number:g}") for name, number in numbers.items() if number is not None)
+    yield from _numbers(asked)
     if asked.width and asked.height:
         yield "Size", f"{asked.width}x{asked.height}"
     if asked.seed != _RANDOM:
@@ -198,6 +220,26 @@ def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
             yield "Refiner switch at", f"{asked.refiner_switch_at:g}"
     if asked.enable_hr:
         yield from _second_pass(asked)
+
+
+def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
+    """Steps and guidance, the noise and the schedule."""
+    settings = asked.override_settings
+    numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale}
+    numbers |= {name: settings.get(setting) for setting, name in _NUMBERS.items()}
+    for name in ("noise", "churn", "tmin", "tmax"):
+        own = getattr(asked, f"s_{name}")
+        numbers[f"Sigma {name}"] = settings.get(f"s_{name}") if own is None else own
+    yield from ((name, number_text(number)) for name, number in numbers.items() if number is not None)
+    eta = settings.get("eta_ancestral") if asked.eta is None else asked.eta
+    if eta is not None and _drawn(eta, asked.sampler):
+        yield "Eta", number_text(float(eta))
+    if source := settings.get("randn_source"):
+        yield "RNG", str(source)
+    if schedule := settings.get("sd_noise_schedule"):
+        yield "Noise Schedule", str(schedule)
+    if settings.get("always_discard_next_to_last_sigma"):
+        yield "Discard penultimate sigma", "True"
 
 
 def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
@@ -243,8 +285,6 @@ def _numbered(name: str, number: int, values: tuple[Any, ...]) -> Any:
 def ignored(body: Mapping[str, Any], kind: type[Asked]) -> tuple[str, ...]:
     """Fields that a client sent, that would change the picture, and that are not followed."""
     fields = [name for name, value in body.items() if name not in kind.__struct_fields__ and not _changes_nothing(name, value)]
-    if _drawn(body.get("eta"), str(body.get("sampler_name") or body.get("sampler_index") or "")):
-        fields.append("eta")
     if body.get("scheduler") and not (body.get("sampler_name") or body.get("sampler_index")):
         fields += ["scheduler"] if str(body["scheduler"]).casefold() != "automatic" else []
     fields += [name for name, number in _NOT_HERE.items() if body.get(name) == number and name in kind.__struct_fields__]
@@ -260,14 +300,14 @@ def unknown_settings(sent: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in sent if name not in Chosen.__struct_fields__)
 
 
-def _drawn(eta: object, sampler: str) -> bool:
+def _drawn(eta: float, sampler: str) -> bool:
     """Whether eta differs from A1111's default: 1 for samplers that add noise in each step, 0 for the others."""
     usual = 1 if re.search(r"\ba\b|SDE|ancestral", sampler) else 0
-    return eta is not None and eta != usual
+    return eta != usual
 
 
 def _changes_nothing(name: str, value: object) -> bool:
-    if name in _OF_NO_EFFECT or name == "eta":
+    if name in _OF_NO_EFFECT:
         return True
     if name in _DEFAULTS:
         return value is None or value in _DEFAULTS[name]

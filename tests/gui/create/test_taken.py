@@ -16,6 +16,7 @@ from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.request import Lora, Numerics, PictureRequest
+from halftone.gui.create.form.form_fields import NumberBox
 from halftone.gui.create.form.settings_from_pictures import taken_words
 from halftone.gui.create.picture.picture_receipt import option_rows
 from halftone.health.pictures.imported_settings import Imported
@@ -28,7 +29,7 @@ from halftone.settings.store import Settings
 TEXT = (
     "a sun <lora:sepia:0.4> {x|y}\nNegative prompt: blurry\n"
     "Steps: 31, Sampler: Euler a, CFG scale: 4.5, Seed: 42, Size: 128x192, Clip skip: 3, Hires upscale: 1.5, "
-    "Hires upscaler: Lanczos, Denoising strength: 0.3, ENSD: 31337, Version: v1.10"
+    "Hires upscaler: Lanczos, Denoising strength: 0.3, Token merging ratio: 0.5, Version: v1.10"
 )
 
 
@@ -46,7 +47,7 @@ def check_filled(request: PictureRequest) -> None:
     assert (request.prompt, request.negative) == ("a sun {x|y}", "blurry")
     assert [(lora.name, lora.weight) for lora in request.loras] == [("sepia", 0.4)]
     assert (request.steps, request.guidance, request.seed, request.sampler) == (31, 4.5, 42, "Euler a Normal")
-    assert (request.width, request.height, request.options) == (128, 192, {"clip_skip": 2})
+    assert (request.width, request.height, request.options) == (128, 192, {"clip_skip": 2, "noise_source": 1})
     assert request.hires is not None
     assert (request.hires.scale, request.hires.upscaler, request.hires.strength) == (1.5, "lanczos", 0.3)
 
@@ -74,7 +75,7 @@ def test_what_a1111_wrote_fills_the_form(qtbot: QtBot, tmp_path: Path, ending: s
         form.negative.setPlainText("mine")
     stage.wait(lambda: not form.refusal())
     told = "Prompt, negative prompt, seed, size, steps, sampler, guidance, clip skip from A1111. LoRA added: sepia. "
-    told += "Not found: ENSD: 31337."
+    told += "Not found: Token merging ratio: 0.5."
     assert (stage.page.centre.imported.words, form.taken.text()) == (told, "")
     if ending == "pasted":
         assert form.request().negative == "mine"
@@ -222,6 +223,7 @@ def test_options_of_a_sampler_are_there_with_it(qtbot: QtBot) -> None:
     form = stage.page.form
     part = form.options_part
     box = opened(part).boxes["eta_ancestral"]
+    assert isinstance(box, NumberBox)
     form.set_request(PictureRequest(prompt="a", sampler="Euler a Karras", options={"eta_ancestral": 0.5}))
     assert (part.lines["eta_ancestral"].isHidden(), box.value(), part.row.value.text()) == (False, 0.5, "Eta 0.50")
     form.sampler.set_value("Euler Karras")
@@ -229,6 +231,11 @@ def test_options_of_a_sampler_are_there_with_it(qtbot: QtBot) -> None:
     assert form.request().options == {}
     form.sampler.set_value("Euler a Karras")
     assert form.request().options == {"eta_ancestral": 0.5}
+    part.boxes["noise_source"].setValue(1)
+    assert (part.row.value.text(), form.request().options["noise_source"]) == ("Eta 0.50, Noise source NV", 1)
+    part.boxes["eta_noise_seed_delta"].setValue(31337)
+    assert part.row.value.text().endswith("…"), "it never makes the form wider"
+    form.set_request(PictureRequest(prompt="a", sampler="Euler a Karras", options={"eta_ancestral": 0.5}))
     box.setValue(box.minimum())
     assert (box.text(), form.request().options) == ("–", {})
     stage.close()

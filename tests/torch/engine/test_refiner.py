@@ -275,6 +275,11 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"steps": 2, "sampler": "Euler SGM Uniform"},
         "--refiner-at cannot be 0.6 with 2 steps: none would be left for the refiner.",
     ),
+    (
+        "with steps that are not known",
+        {"sampler": "DPM adaptive Karras"},
+        "Sampler cannot be DPM adaptive Karras together with a refiner.",
+    ),
     ("with a second pass", {"hires": Hires()}, "The refiner cannot be used with --hires."),
     ("its option", {"options": {"denoising_end": 0.5}}, "--option cannot be denoising_end."),
 )

@@ -57,6 +57,8 @@ def _flight(loaded: Loaded, states: dict[int, snapshots.Snapshot] | None = None)
         ("sd15", "UniPC BH2 Karras"),
         ("sd15", "SA-Solver PECE Karras"),
         ("sd15", "Restart Karras"),
+        ("sd15", "DPM fast Karras"),
+        ("sd15", "DPM adaptive Karras"),
         ("sd3", None),
         ("sana", None),
     ],

@@ -181,7 +181,7 @@ def test_names_of_other_programs_are_understood(called: str, name: str | None) -
     ("wanted", "said"),
     [
         ("PNDM Beta", "Sampler cannot be PNDM Beta"),
-        ("DPM adaptive", "it chooses the number of its steps while it runs"),
+        ("DPM adaptife", "DPM adaptive"),
         ("DPM++ 2N", "DPM++ 2M or"),
         ("qq", ", most with Karras, Exponential, Beta, SGM Uniform, Simple, "),
         ("TCD Karras", "Sampler cannot be TCD Karras"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
     SCHEDULES,
+    Bounded,
     Flow,
     Schedule,
     Trained,
@@ -25,6 +27,7 @@ from halftone.engine.sampling.sigma_schedules import (
     kl_optimal,
     linear_quadratic,
     normal,
+    polyexponential,
     sgm_uniform,
     simple,
     trained_betas,
@@ -32,6 +35,7 @@ from halftone.engine.sampling.sigma_schedules import (
 )
 
 REFERENCE: Final = json.loads((Path(__file__).parents[2] / "references" / "sigmas.json").read_text())
+BOUNDED: Final = json.loads((Path(__file__).parents[2] / "references" / "bounded.json").read_text())
 STABLE_DIFFUSION: Final = trained_betas(np.linspace(0.00085**0.5, 0.012**0.5, 1000) ** 2)
 KINDS: Final[dict[str, Trained]] = {
     "SD 1.5": STABLE_DIFFUSION,
@@ -65,6 +69,13 @@ def schedule(program: str, kind: str, name: str) -> Schedule:
     if name == "Align Your Steps":
         return align_your_steps(ALIGN_YOUR_STEPS[kind])
     return COMFYUI[name] if program == "comfyui" else {**SCHEDULES, "Uniform": normal, "DDIM": ddim_uniform}[name]
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_other_ends_and_another_bend_give_the_sigmas_of_a1111(name: str) -> None:
+    bent = {"Karras": partial(karras, rho=5.0), "Polyexponential": partial(polyexponential, rho=2.0)}
+    ours = bent.get(name, SCHEDULES[name])(Bounded(STABLE_DIFFUSION, 0.1, 10.0), 20)
+    np.testing.assert_allclose(ours, BOUNDED[name], rtol=1e-4, atol=1e-8)
 
 
 @pytest.mark.parametrize(("program", "kind", "name", "steps"), CASES)

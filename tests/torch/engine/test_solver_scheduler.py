@@ -1,9 +1,11 @@
 """The scheduler that steps with Halftone's solvers, driven as diffusers' pipelines drive one."""
 
 import copy
+import json
 import math
 import re
 from itertools import product
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -12,6 +14,7 @@ from diffusers import EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler
 from torch import Tensor
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.request import OptionValue
 from halftone.engine.sampling.samplers import make_scheduler, sampler_name
 from halftone.engine.sampling.sigma_schedules import ALIGN_YOUR_STEPS
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
@@ -21,6 +24,9 @@ from halftone.library.samplers import FLOW_SOLVED, SOLVED
 
 OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 SHAPE: Final = (1, 4, 6, 5)
+ZERO_SNR: Final = {0: 0.02916716, 250: 0.7298411, 750: 5.430343, 990: 245.9546, 998: 2254.238, 999: 4518.764}
+"""Timestep -> sigma of SD 1.5 by Forge's `rescale_zero_terminal_snr_abar` (modules/sd_models.py)."""
+BOUNDED: Final = json.loads((Path(__file__).parents[2] / "references" / "bounded.json").read_text())
 
 
 def predict(x: Tensor, sigma: float) -> Tensor:
@@ -50,7 +56,10 @@ def output(kind: str, x: Tensor, sigma: float) -> Tensor:
 def run(scheduler: SolverScheduler, kind: str, steps: int, generator: torch.Generator) -> Tensor:
     scheduler.set_timesteps(steps)
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * scheduler.init_noise_sigma
-    for time, sigma in zip(scheduler.timesteps, scheduler.sigmas, strict=False):
+    for time, planned in zip(scheduler.timesteps, scheduler.sigmas, strict=False):
+        if scheduler.is_over:
+            break
+        sigma = scheduler.memory["sigma"] if scheduler.is_adaptive and scheduler.memory else float(planned)
         scale = 1.0 if kind == "flow" else math.sqrt(float(sigma) ** 2 + 1)
         assert torch.allclose(scheduler.scale_model_input(x, time) * scale, x, atol=1e-5)
         x = scheduler.step(output(kind, x, float(sigma)), time, x, generator=generator, return_dict=False)[0]
@@ -91,6 +100,41 @@ def test_eta_and_sigma_noise_reach_the_solver(kind: str) -> None:
 def test_a_sampler_without_eta_says_so(name: str, remedy: str) -> None:
     with pytest.raises(HalftoneError, match=re.escape(remedy)):
         make_scheduler(EulerDiscreteScheduler(**OWN), name, {"eta_ancestral": 0.6})
+
+
+def test_the_ends_the_bend_and_the_penultimate_sigma_follow_the_request() -> None:
+    native = made("Euler Simple", "epsilon")
+    options = {"sigma_min": 0.1, "sigma_max": 10.0, "rho": 5.0, "discard_penultimate": 1}
+    scheduler = make_scheduler(native, "Euler Karras", options)
+    scheduler.set_timesteps(19)
+    assert scheduler.levels == pytest.approx([*BOUNDED["Karras"][:19], 0.0], rel=1e-5)
+    dropping = make_scheduler(native, "DPM2 Karras", options)
+    dropping.set_timesteps(19)
+    assert dropping.levels == scheduler.levels, "it leaves one out in any case"
+
+
+def test_zero_terminal_snr_gives_the_sigmas_of_a1111() -> None:
+    scheduler = make_scheduler(made("Euler Simple", "v_prediction"), "Euler Karras", {"zero_snr": 1})
+    assert isinstance(scheduler, SolverScheduler)
+    assert scheduler.trained_table is not None
+    assert {place: float(scheduler.trained_table[place]) for place in ZERO_SNR} == pytest.approx(ZERO_SNR, rel=1e-4)
+    scheduler.set_timesteps(5)
+    assert scheduler.levels[0] == pytest.approx(ZERO_SNR[999], rel=1e-4)
+    with pytest.raises(HalftoneError, match="--noise-schedule with the sampler Euler Simple"):
+        make_scheduler(FlowMatchEulerDiscreteScheduler(), "Euler Simple", {"zero_snr": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("Euler Simple", {"sigma_min": 0.1}, "--sigma-min with the sampler Euler Simple"),
+        ("Euler Exponential", {"rho": 5.0}, "--rho with the sampler Euler Exponential"),
+        ("Euler Karras", {"sigma_min": 10.0, "sigma_max": 5.0}, "Schedule min sigma"),
+    ],
+)
+def test_a_schedule_without_such_ends_says_so(name: str, options: dict[str, OptionValue], said: str) -> None:
+    with pytest.raises(HalftoneError, match=re.escape(said)):
+        make_scheduler(made("Euler Simple", "epsilon"), name, options)
 
 
 @pytest.mark.parametrize("name", ["Heun++ 2", "DPM++ 2S a", "ER SDE", "SEEDS 3"])

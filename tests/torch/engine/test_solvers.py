@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.solver_table import SOLVERS, solve
 from halftone.engine.sampling.solvers import Run
 from halftone.library.samplers import SOLVER_OPTIONS
@@ -17,6 +18,7 @@ from halftone.library.samplers import SOLVER_OPTIONS
 FOLDER: Final = Path(__file__).parents[2] / "references"
 SIGMAS: Final = json.loads((FOLDER / "sigmas.json").read_text())["comfyui"]
 REFERENCE: Final = json.loads((FOLDER / "samplers.json").read_text())
+CHURNED: Final = json.loads((FOLDER / "churn.json").read_text())
 NOISE: Final = json.loads((FOLDER / "noise.json").read_text())
 OVER_SNR: Final = tuple(name for name, solver in SOLVERS.items() if solver.over_snr)
 """These take the logarithm of signal over noise, and begin a little below noise alone."""
@@ -71,12 +73,26 @@ def test_eta_and_sigma_noise_as_in_the_program_it_comes_from(kind: str, name: st
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
 
 
+@pytest.mark.parametrize("name", CHURNED)
+def test_churn_as_in_the_program_it_comes_from(name: str) -> None:
+    run, start = loop("diffusion", "karras", name)
+    run.s_noise, run.churn = 1.05, (8.0, 0.5, 20.0)
+    sigma, first = run.sigma, run.churned(0)
+    start = start + run.noise(sigma, first) * (1.05 * math.sqrt(first**2 - sigma**2))
+    ours = solve(SOLVERS[name], run, start, predict).flatten()
+    theirs = torch.tensor(CHURNED[name], dtype=torch.float64)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-5
+    assert name in SOLVER_OPTIONS["s_churn"]
+
+
 @pytest.mark.parametrize(("option", "field"), [("eta_ancestral", "eta"), ("s_noise", "s_noise")])
 def test_the_table_names_those_that_take_an_option(option: str, field: str) -> None:
     takes: list[str] = []
     for name, solver in SOLVERS.items():
         plain, start = loop("diffusion", "karras", name)
         other, _ = loop("diffusion", "karras", name)
+        if name in SOLVER_OPTIONS["s_churn"]:
+            plain.churn = other.churn = (5.0, 0.0, math.inf)
         setattr(other, field, 0.5)
         same = torch.equal(solve(solver, plain, start, predict, unguided), solve(solver, other, start, predict, unguided))
         takes += [] if same else [name]
@@ -91,7 +107,10 @@ def test_a_loop_continues_from_a_copy_of_its_memory(name: str) -> None:
     whole = solve(solver, run, x, predict)
     again, x = loop("diffusion", "karras", name)
     again.noise = run.noise
-    for step in range(len(again.sigmas) - 1):
+    while solver.adaptive and not again.memory.get("finished"):
+        again.memory = copy.deepcopy(again.memory)
+        x = solver.step(again, x, predict(x, again.memory.get("sigma", again.sigma)))
+    for step in () if solver.adaptive else range(len(again.sigmas) - 1):
         again.step = step
         for stage, sigma in enumerate(solver.calls(again)):
             again.stage = stage
@@ -106,6 +125,19 @@ def test_few_steps_are_finite(name: str, steps: int) -> None:
     sigmas = [*SIGMAS["SD 1.5"]["karras"]["4"][:steps], 0.0]
     run = Run(sigmas, lambda *_: torch.zeros(1, 2, 3, 4, dtype=torch.float64))
     assert bool(solve(SOLVERS[name], run, torch.full((1, 2, 3, 4), 14.0, dtype=torch.float64), predict).isfinite().all())
+
+
+def test_dpm_adaptive_ends_where_the_results_never_agree() -> None:
+    run, x = loop("diffusion", "karras", "DPM adaptive")
+    drawn, calls = torch.Generator().manual_seed(1), 0
+
+    def wild(_x: Tensor, _sigma: float) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return torch.randn(1, 2, 3, 4, generator=drawn, dtype=torch.float64) * 100
+
+    assert bool(solve(SOLVERS["DPM adaptive"], run, x, wild).isfinite().all())
+    assert calls == 3 * ADAPTIVE_TRIES
 
 
 @pytest.mark.parametrize("steps", range(1, 9))

@@ -44,7 +44,21 @@ def other(models: dict[str, Path]) -> DiffusersEngine:
 
 @pytest.mark.filterwarnings("ignore:__array:DeprecationWarning")  # diffusers' DEIS hands tensors to NumPy in a way of NumPy 1
 @pytest.mark.parametrize(
-    "sampler", ["Euler", "Euler a", "DPM++ 2M SDE Karras", "DPM++ SDE", "Heun", "DDIM", "DDPM", "UniPC", "PNDM", "DEIS", "LCM"]
+    "sampler",
+    [
+        "Euler",
+        "Euler a",
+        "DPM++ 2M SDE Karras",
+        "DPM++ SDE",
+        "Heun",
+        "DDIM",
+        "DDPM",
+        "UniPC",
+        "PNDM",
+        "DEIS",
+        "LCM",
+        "DPM adaptive Karras",
+    ],
 )
 def test_going_on_gives_the_picture_that_was_never_interrupted(
     engine: DiffusersEngine, other: DiffusersEngine, models: dict[str, Path], sampler: str

@@ -18,7 +18,8 @@ from halftone.settings.store import Settings, save
 
 TEXT = (
     "a sun <lora:ink:0.4>\nNegative prompt: blurry\nSteps: 31, Sampler: Euler a, CFG scale: 4.5, Seed: 42, Size: 128x192, "
-    "Model: tiny, Clip skip: 3, Hires upscale: 1.5, Hires upscaler: Lanczos, Denoising strength: 0.3, ENSD: 31337, Version: v1.10"
+    "Model: tiny, Clip skip: 3, Hires upscale: 1.5, Hires upscaler: Lanczos, Denoising strength: 0.3, "
+    "Token merging ratio: 0.5, Version: v1.10"
 )
 
 
@@ -47,12 +48,17 @@ def asked(*words: str) -> PictureRequest:
 def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
     made = asked("--from", picture)
     assert (made.prompt, made.negative, made.steps, made.guidance, made.seed) == ("a sun", "blurry", 31, 4.5, 42)
-    assert (made.sampler, made.width, made.height, made.options) == ("Euler a Normal", 128, 192, {"clip_skip": 2})
+    assert (made.sampler, made.width, made.height, made.options) == (
+        "Euler a Normal",
+        128,
+        192,
+        {"clip_skip": 2, "noise_source": 1},
+    )
     assert made.hires == Hires(scale=1.5, upscaler="lanczos", strength=0.3)
     assert [(lora.name, lora.weight) for lora in made.loras] == [("ink", 0.4)]
     assert Path(made.model).name == "tiny"
     said = capfd.readouterr().err
-    assert "sun.png says “ENSD: 31337”, which is not used.\n" in said
+    assert "sun.png says “Token merging ratio: 0.5”, which is not used.\n" in said
     assert said.count("sun.png") == 1
     assert "--model was left out" not in said
 
@@ -64,8 +70,9 @@ def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd:
         (["--seed", "-1"], {"seed": None, "steps": 31}),
         (["--seed", "7", "--width", "64"], {"seed": 7, "width": 64, "height": 192}),
         (["--model", "pocket", "--sampler", "DDIM"], {"model": "pocket", "sampler": "DDIM"}),
-        (["--clip-skip", "1"], {"options": {}}),
-        (["--option", "eta=1.0"], {"options": {"clip_skip": 2, "eta": 1.0}}),
+        (["--clip-skip", "1"], {"options": {"noise_source": 1}}),
+        (["--noise-source", "cpu"], {"options": {"clip_skip": 2}}),
+        (["--option", "eta=1.0"], {"options": {"clip_skip": 2, "noise_source": 1, "eta": 1.0}}),
         (["--hires", "2", "--steps", "4"], {"hires": Hires(scale=2.0), "steps": 4}),
     ],
 )

@@ -38,7 +38,8 @@ def test_a_row_has_the_type_of_its_field(one: Parameter) -> None:
 
 @pytest.mark.parametrize("one", OPTION_PARAMETERS.values(), ids=lambda one: one.field)
 def test_a_row_of_an_option_has_its_kind(one: Parameter) -> None:
-    assert one.settings or KINDS[one.name] in _OF_KIND[one.kind]
+    assert one.settings or one.ours or KINDS[one.name] in _OF_KIND[one.kind]
+    assert not one.names or one.limits == (0, len(one.names) - 1)
     assert one.tip is not None
     assert math.isfinite(sum(one.limits))
     assert one.neutral is None or one.limits[0] <= one.neutral <= one.limits[1]

@@ -56,12 +56,12 @@ def test_all_of_a_text_of_a1111_has_its_place_or_is_told() -> None:
         batch=3,
         loras=(Lora(path="/l/sepia.safetensors", weight=0.6),),
         vae="/v/mse.safetensors",
-        options={"clip_skip": 1},
+        options={"clip_skip": 1, "noise_source": 1, "eta_noise_seed_delta": 31337},
         hires=Hires(scale=1.5, upscaler="/u/4x-Sharp.safetensors", steps=12, strength=0.45),
         variation_seed=9,
         variation_strength=0.15,
     )
-    assert found.left == ("<lora:gone:1>", "Embedding: other", "ENSD: 31337", "Face restoration: CodeFormer")
+    assert found.left == ("<lora:gone:1>", "Embedding: other", "Face restoration: CodeFormer")
 
 
 HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
@@ -89,7 +89,8 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler, Schedule type: Simple, Version: Halftone 0.1.0", {"sampler": "Euler Simple"}, ()),
         ("Euler, Schedule type: Karras, Solver: k-diffusion, Version: Halftone 0.1.0", {"sampler": "Euler Karras"}, ()),
         ("Restart", {"sampler": "Restart Karras"}, ()),
-        ("DPM adaptive", {"sampler": None}, ("Sampler: DPM adaptive",)),
+        ("DPM adaptive", {"sampler": "DPM adaptive Normal"}, ()),
+        ("Nonesuch", {"sampler": None}, ("Sampler: Nonesuch",)),
         ("Euler, Model: other", {"model": NOW.model}, ("Model: other",)),
         ("Euler, VAE: gone.pt", {"vae": None}, ("VAE: gone.pt",)),
         ("Euler, VAE: Automatic", {"vae": None}, ()),
@@ -100,6 +101,19 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler a, Eta: 0.6", {"sampler": "Euler a Normal", "options": {"eta_ancestral": 0.6}}, ()),
         ("DPM++ SDE Karras, Eta: 0, Sigma noise: 1.003", {"options": {"eta_ancestral": 0.0, "s_noise": 1.003}}, ()),
         ("Euler a, Sigma noise: 1", {"options": {}}, ()),
+        (
+            "DPM++ 2M Karras, Schedule min sigma: 0.1, Schedule max sigma: 10, Schedule rho: 5, Discard penultimate sigma: True",
+            {"options": {"sigma_min": 0.1, "sigma_max": 10.0, "rho": 5.0, "discard_penultimate": 1}},
+            (),
+        ),
+        ("Euler Karras, Noise Schedule: Zero Terminal SNR", {"options": {"zero_snr": 1}}, ()),
+        ("Euler Karras, Noise Schedule: Default", {"options": {}}, ()),
+        (
+            "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",
+            {"options": {"s_churn": 8.0, "s_tmin": 0.5, "s_tmax": 20.0}},
+            (),
+        ),
+        ("DDIM, Eta DDIM: 0.5", {"sampler": "DDIM", "options": {"eta": 0.5}}, ()),
         ("Euler a, Eta: 2", {"options": {}}, ("Eta: 2",)),
         ("Euler, CFG rescale: 0", {"options": {}}, ()),
         ("Euler, CFG rescale: 7", {"options": {}}, ("CFG rescale: 7",)),
@@ -117,7 +131,15 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler, Denoising strength: 0.75", {"start": Start()}, ("Denoising strength: 0.75",)),
         ("Euler, Distilled CFG Scale: 3.5", {"guidance": 3.5}, ()),
         ("Euler, RNG: CPU", {"sampler": "Euler Normal"}, ()),
-        ("Euler, RNG: NV", {"sampler": "Euler Normal"}, ("RNG: NV",)),
+        ("Euler, RNG: NV", {"options": {"noise_source": 1}}, ()),
+        ("Euler, RNG: GPU", {"options": {"noise_source": 1}}, ()),
+        ("Euler, RNG: CPU, Version: v1.9.4", {"options": {}}, ()),
+        ("Euler, Version: v1.9.4", {"options": {"noise_source": 1}}, ()),
+        ("Euler, Version: f2.0.1v1.10.1-previous-659-gc055f2d4", {"options": {"noise_source": 1}}, ()),
+        ("Euler, Model hash: 6ce0161689", {"options": {"noise_source": 1}}, ()),
+        ("Euler, Model hash: 6ce0161689, Version: ComfyUI", {"options": {}}, ()),
+        ("Euler, RNG: MPS", {"options": {}}, ("RNG: MPS",)),
+        ("Euler a, RNG: CPU, ENSD: 31337", {"options": {"eta_noise_seed_delta": 31337}}, ()),
         ("Euler, Script: " + "x" * 90, {}, ("Script: " + "x" * 47 + "…",)),
     ],
 )
@@ -155,7 +177,11 @@ def test_the_strength_goes_to_a_start_picture_that_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("version", "skip", "options", "left"),
-    [("v1.9", 2, {}, ()), ("v1.9", 3, {}, ("Clip skip: 3",)), ("Halftone 0.1.0", 2, {"clip_skip": 1}, ())],
+    [
+        ("v1.9", 2, {"noise_source": 1}, ()),
+        ("v1.9", 3, {"noise_source": 1}, ("Clip skip: 3",)),
+        ("Halftone 0.1.0", 2, {"clip_skip": 1}, ()),
+    ],
 )
 def test_a1111_skips_no_layers_of_sdxl(version: str, skip: int, options: dict[str, Any], left: tuple[str, ...]) -> None:
     sdxl = msgspec.structs.replace(samples.POCKET, pipeline="StableDiffusionXLPipeline")

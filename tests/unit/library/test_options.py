@@ -14,6 +14,9 @@ from halftone.library.models import POCKET, describe
 from halftone.library.options import check_options, known_options
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 
+NOISE = {"eta_ancestral", "s_noise"}
+BENT = {"sigma_min", "sigma_max", "rho", "discard_penultimate"}
+
 
 def refusal(facts: ModelFacts, options: dict[str, OptionValue], *, image: bool = False, mask: bool = False) -> str:
     with pytest.raises(HalftoneError) as caught:
@@ -39,7 +42,8 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     pocket = describe(POCKET)
     said = (
         "This model's pipeline has no option {}. "
-        "Known options: clip_skip, eta, eta_ancestral, guidance_rescale, s_noise, sigmas, timesteps."
+        "Known options: clip_skip, discard_penultimate, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, "
+        "noise_source, rho, s_churn, s_noise, s_tmax, s_tmin, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
@@ -68,21 +72,21 @@ def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samp
 @pytest.mark.parametrize(
     ("sampler", "pipeline", "taken"),
     [
-        ("Euler a Karras", "StableDiffusionPipeline", {"eta_ancestral", "s_noise"}),
-        ("DPM++ 2S a", "StableDiffusionPipeline", {"eta_ancestral", "s_noise"}),
-        ("ER SDE Simple", "StableDiffusionPipeline", {"s_noise"}),
+        ("Euler a Karras", "StableDiffusionPipeline", NOISE | BENT),
+        ("DPM++ 2S a", "StableDiffusionPipeline", NOISE | BENT - {"rho"}),
+        ("ER SDE Simple", "StableDiffusionPipeline", {"s_noise", "discard_penultimate"}),
         ("Euler a", "StableDiffusionPipeline", set[str]()),
         ("Euler a SGM Uniform (diffusers)", "StableDiffusionPipeline", set[str]()),
-        ("Euler Karras", "StableDiffusionPipeline", set[str]()),
+        ("Euler Karras", "StableDiffusionPipeline", BENT | {"s_noise"}),
         (None, "StableDiffusionPipeline", set[str]()),
-        ("Euler a", "FluxPipeline", {"eta_ancestral", "s_noise"}),
+        ("Euler a", "FluxPipeline", NOISE | BENT - {"rho"}),
         ("DPM++ 2M SDE", "FluxPipeline", set[str]()),
     ],
 )
 def test_options_of_a_sampler_go_with_it(sampler: str | None, pipeline: str, taken: set[str]) -> None:
     names = FLOW_SAMPLERS if pipeline == "FluxPipeline" else SAMPLERS
     known = known_options(replace(describe(POCKET), pipeline=pipeline, samplers=names), sampler, image=False, mask=False)
-    assert {"eta_ancestral", "s_noise"} & set(known) == taken
+    assert (NOISE | BENT) & set(known) == taken
 
 
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:

@@ -37,9 +37,10 @@ def test_a_prompt_stays_as_it_was_typed_and_clip_skip_is_counted_as_a1111_does()
     assert found.fields["Clip skip"] == "2"
     rescaled = parse_parameters(a1111_text(resolved(options={"guidance_rescale": 0.75, "eta": 0.5}), picture_facts())).fields
     assert (rescaled["CFG rescale"], rescaled["Options"]) == ("0.75", '{"eta": 0.5}')
-    noisy = resolved(sampler="Euler a Karras", options={"eta_ancestral": 0.0, "s_noise": 1.003})
+    noisy = resolved(sampler="Euler a Karras", options={"eta_ancestral": 0.0, "s_noise": 1.003, "discard_penultimate": 1})
     fields = parse_parameters(a1111_text(noisy, picture_facts())).fields
     assert (fields["Eta"], fields["Sigma noise"]) == ("0", "1.003")
+    assert fields["Discard penultimate sigma"] == "True"
     for options in ({"clip_skip": 0}, {"clip_skip": True}, {}):
         assert "Clip skip" not in parse_parameters(a1111_text(resolved(options=options), picture_facts())).fields
 

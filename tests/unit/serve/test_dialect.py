@@ -58,6 +58,34 @@ def test_a_request_reads_as_the_text_of_a_picture(sent: dict[str, object], field
 
 
 @pytest.mark.parametrize(
+    ("sent", "fields"),
+    [
+        ({"eta": 0.8, "sampler_name": "Euler"}, {"Eta": "0.8"}),
+        ({"eta": 0, "sampler_name": "Euler a"}, {"Eta": "0"}),
+        ({"eta": 0, "sampler_name": "DPM++ 2M SDE"}, {"Eta": "0"}),
+        ({"eta": 1, "sampler_name": "Euler a"}, {}),
+        ({"eta": 0, "sampler_name": "DDIM"}, {}),
+        ({"eta": 1, "sampler_index": "DDIM"}, {"Eta": "1"}),
+        ({"s_noise": 1.003, "eta": None}, {"Sigma noise": "1.003"}),
+        ({"s_churn": 5, "s_tmax": None}, {"Sigma churn": "5"}),
+        ({"override_settings": {"eta_ancestral": 0.5, "eta_noise_seed_delta": 31337}}, {"ENSD": "31337", "Eta": "0.5"}),
+        ({"override_settings": {"randn_source": "NV", "s_noise": 1.01}}, {"Sigma noise": "1.01", "RNG": "NV"}),
+        (
+            {"override_settings": {"sigma_min": 0.1, "sigma_max": 10, "rho": 5, "always_discard_next_to_last_sigma": True}},
+            {
+                "Schedule min sigma": "0.1",
+                "Schedule max sigma": "10",
+                "Schedule rho": "5",
+                "Discard penultimate sigma": "True",
+            },
+        ),
+    ],
+)
+def test_noise_and_schedule_are_named_as_in_pictures(sent: dict[str, object], fields: dict[str, str]) -> None:
+    assert parameters_of(settled(msgspec.convert(sent, Asked), Chosen())).fields == fields
+
+
+@pytest.mark.parametrize(
     ("sent", "clip_skip", "model"),
     [
         ({}, 3, "stored"),
@@ -126,23 +154,17 @@ def test_numbers_that_a1111_does_not_have_are_refused_by_name(sent: dict[str, ob
         ({"hr_checkpoint_name": "Use same checkpoint", "hr_sampler_name": "Use same sampler", "hr_scheduler": None}, ()),
         ({"hr_sampler_name": "Euler"}, ("hr_sampler_name",)),
         ({"force_task_id": "task(abc)", "comments": {"a": 1}, "firstphase_width": 64, "infotext": "", "script_name": "None"}, ()),
-        ({"eta": 0.8, "s_churn": 5}, ("s_churn", "eta")),
-        ({"eta": 0, "sampler_name": "Euler a"}, ("eta",)),
-        ({"eta": 0, "sampler_name": "DPM++ 2M SDE"}, ("eta",)),
-        ({"eta": 1, "sampler_name": "Euler a"}, ()),
-        ({"eta": 0, "sampler_name": "DDIM"}, ()),
-        ({"eta": 1, "sampler_index": "DDIM"}, ("eta",)),
         ({"scheduler": "karras"}, ("scheduler",)),
         ({"scheduler": "Automatic"}, ()),
         ({"clip_skip": 2, "seed_resize_from_w": -1}, ()),
         ({"infotext": "a sun"}, ("infotext",)),
         ({"do_not_save_samples": True, "script_args": [1]}, ("do_not_save_samples", "script_args")),
-        ({"s_noise": 0.5, "mask_round": False, "unknown": 4}, ("s_noise", "mask_round", "unknown")),
+        ({"s_noise": 0.5, "mask_round": False, "unknown": 4}, ("mask_round", "unknown")),
         ({"restore_faces": True}, ("restore_faces",)),
         ({"script_name": "x/y/z plot"}, ("script_name",)),
         ({"alwayson_scripts": {}}, ()),
         ({"alwayson_scripts": {"ControlNet": {"args": []}}}, ("alwayson_scripts.ControlNet",)),
-        ({"override_settings": {"sd_vae": "a", "eta_noise_seed_delta": 31337}}, ("override_settings.eta_noise_seed_delta",)),
+        ({"override_settings": {"sd_vae": "a", "eta_ddim": 0.5}}, ("override_settings.eta_ddim",)),
     ],
 )
 def test_what_would_change_the_picture_is_noted(sent: dict[str, object], names: tuple[str, ...]) -> None:

@@ -115,7 +115,7 @@ def test_a_field_of_a_field_is_changed_alone() -> None:
     [
         ({"options": {"eta": 0.5, "clip_skip": 1}}, replace(MODEL, pipeline="FluxPipeline"), "options", {}),
         ({"options": {"s_noise": 0.5}, "sampler": "Euler a Karras"}, MODEL, "options", {"s_noise": 0.5}),
-        ({"options": {"s_noise": 0.5}, "sampler": "Euler Karras"}, MODEL, "options", {}),
+        ({"options": {"s_noise": 0.5}, "sampler": "DPM++ 2M Karras"}, MODEL, "options", {}),
         ({"num_frames": 33, "fps": 24, "video": "webp"}, MODEL, "num_frames", None),
         ({"num_frames": 33}, replace(MODEL, family=WAN.name, pipeline="WanPipeline"), "num_frames", 33),
         ({}, replace(MODEL, family=WAN.name, pipeline="WanPipeline"), "video", "mp4"),

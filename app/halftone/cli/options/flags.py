@@ -169,8 +169,16 @@ def _with_options_named(inputs: Inputs) -> Inputs:
     for name, number in named.items():
         if name in options:
             _contradict(option_flag(name), f"--option {name}")
-        options |= OPTION_PARAMETERS[name].entry(number)
+        one = OPTION_PARAMETERS[name]
+        options |= one.entry(_numbered(one, number) if one.names else number)
     return {name: value for name, value in inputs.items() if name not in named} | ({"options": options} if named else {})
+
+
+def _numbered(one: Parameter, name: str) -> int:
+    """The number of a name. Raises HalftoneError setting-bad-value."""
+    if (found := one.named(name)) is None:
+        raise HalftoneError("setting-bad-value", name=one.flags[0], value=name, allowed=either(*one.names))
+    return found
 
 
 def video_of(kind: str | None) -> VideoFormat | None:
@@ -306,7 +314,9 @@ def _parsed(text: str) -> OptionValue:
 
 def _input_parameters() -> list[inspect.Parameter]:
     single = [
-        _parameter(one.name, Annotated[one.kind | None, option(one.field, _INPUTS)]) for one in PARAMETERS if _is_input(one)
+        _parameter(one.name, Annotated[(str if one.names else one.kind) | None, option(one.field, _INPUTS)])
+        for one in PARAMETERS
+        if _is_input(one)
     ]
     help_text = "Any other pipeline argument; may be repeated."
     repeated = typer.Option("--option", metavar="KEY=VALUE", rich_help_panel=_INPUTS, help=help_text, show_default=False)

@@ -17,7 +17,7 @@ from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
+from halftone.contract.parameters import OUR_OPTIONS, option_flag
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -133,11 +133,11 @@ def _single(hint: Any) -> tuple[Any, ...]:
 
 
 def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
-    """Options as the pipeline takes them, without the sampler's. Raises setting-bad-value for a value of another kind."""
+    """Options as the pipeline takes them, without ours. Raises setting-bad-value for a value of another kind."""
     check_one_schedule(type(pipe).__name__, options)
-    for name in SAMPLER_OPTIONS.keys() & options.keys():
+    for name in OUR_OPTIONS & options.keys():
         check_kind(name, options[name], ("number",))
-    found: dict[str, Any] = {name: value for name, value in options.items() if name not in SAMPLER_OPTIONS}
+    found: dict[str, Any] = {name: value for name, value in options.items() if name not in OUR_OPTIONS}
     for name, value in found.items():
         hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
         if kinds := _kinds(hint):

@@ -14,7 +14,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.engine.basics.wrapping import replaced
 
-_DRAWS: Final = "randn_tensor"
+DRAWS: Final = "randn_tensor"
 """What pipelines of diffusers call for their noise; samplers and VAEs have it from elsewhere."""
 _ALIKE: Final = 0.9995
 """Mean cosine from which on A1111 takes the straight way between two noises."""
@@ -33,23 +33,23 @@ class Variation:
 @contextmanager
 def varied_noise(pipe: Any, variation: Variation) -> Generator[None]:
     """What the pipeline draws itself while the block runs is varied. Raises setting-bad-value for one that draws elsewhere."""
-    modules = _modules(pipe)
+    modules = drawing_modules(pipe)
     if not modules:
         allowed = Words("0: this model's pipeline draws its noise in another way")
         raise HalftoneError("setting-bad-value", name=Words("Variation strength"), value=variation.strength, allowed=allowed)
     other = torch.Generator("cpu").manual_seed(variation.other)
     with ExitStack() as stack:
         for module in modules:
-            stack.enter_context(replaced(module, _DRAWS, lambda original: _drawing(original, variation, other)))
+            stack.enter_context(replaced(module, DRAWS, lambda original: _drawing(original, variation, other)))
         yield
 
 
-def _modules(pipe: Any) -> list[ModuleType]:
-    """The modules whose functions draw for a pipeline, or for the pipelines inside a combined one."""
+def drawing_modules(pipe: Any) -> list[ModuleType]:
+    """The modules whose functions draw for a pipeline, or for the pipelines inside a combined one; none if it draws otherwise."""
     inner = [part for part in vars(pipe).values() if isinstance(part, diffusers.DiffusionPipeline)]
     kinds = [kind for one in (pipe, *inner) for kind in type(one).__mro__]
     found = dict.fromkeys(sys.modules[kind.__module__] for kind in kinds)
-    return [module for module in found if _DRAWS in vars(module)]
+    return [module for module in found if DRAWS in vars(module)]
 
 
 def _drawing(original: Callable[..., torch.Tensor], variation: Variation, other: torch.Generator) -> Callable[..., torch.Tensor]:

@@ -3,8 +3,8 @@
 import inspect
 import logging
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,6 +15,7 @@ import torch
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
+from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE
 from halftone.contract.plan import Plan
 from halftone.contract.vocabulary import Phase, ReceiptState
 from halftone.contract.wording import Words
@@ -23,6 +24,7 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
+from halftone.engine.inputs.noise_source import another_seed_for_steps, check_seed, churned_at_first, noise_of_cards
 from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
@@ -211,6 +213,22 @@ class Generation:
         self._guard.flight.reading.forget()
         self._resolved = msgspec.structs.replace(self._resolved, prompt=prompt, negative=negative)
 
+    @contextmanager
+    def _noise(self) -> Generator[None]:
+        """Draw the noise of the picture as it was asked for. Raises setting-bad-value, value-out-of-range."""
+        pipe, options, variation = self._loaded.pipe, self._resolved.options, self._variation()
+        check_seed(self._picture.seed, options)
+        with ExitStack() as stack:
+            if options.get(NOISE_SOURCE):
+                stack.enter_context(noise_of_cards(pipe))
+            if variation is not None:
+                stack.enter_context(varied_noise(pipe, variation))
+            if isinstance(delta := options.get(NOISE_SEED_DELTA), int) and delta:
+                stack.enter_context(another_seed_for_steps(pipe, delta))
+            if options.get("s_churn"):
+                stack.enter_context(churned_at_first(pipe, options))
+            yield
+
     def _variation(self) -> Variation | None:
         now = self._resolved
         if now.variation_strength == 0 and now.seed_size in (None, (now.width, now.height)):
@@ -274,8 +292,7 @@ class Generation:
     def _run_pipeline(self, flight: Flight, resume: Snapshot | None, entering: Callable[[], None] | None) -> Any:
         """Return what the pipeline gives. Its refusal is raised in words of its own."""
         try:
-            variation = self._variation()
-            with nullcontext() if variation is None else varied_noise(self._loaded.pipe, variation):
+            with self._noise():
                 return flight.run({**self._arguments, "output_type": OUTPUT}, self._generator(), resume, entering)
         except (TypeError, ValueError, AssertionError, LookupError, ArithmeticError, AttributeError) as error:
             told = refusal(error, self._loaded, self._request, self._resolved.steps)

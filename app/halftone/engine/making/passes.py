@@ -13,7 +13,7 @@ from PIL import Image
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import GuardEvent
 from halftone.contract.messages import PhaseChanged
-from halftone.contract.parameters import OPTION_PARAMETERS, SAMPLER_OPTIONS
+from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS
 from halftone.contract.request import LATENT, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.contract.wording import Words, both
 from halftone.engine.inputs.memory import free_after
@@ -175,7 +175,7 @@ class Passes(Chain):
         hires, first = earlier.resolved.hires, earlier.passes[0]
         width, height = self._larger(first.width, first.height)
         taken = inspect.signature(self._pipe.__call__).parameters
-        options = {name: value for name, value in request.options.items() if name in taken or name in SAMPLER_OPTIONS}
+        options = {name: value for name, value in request.options.items() if name in taken or name in OUR_OPTIONS}
         strength = strength_of(hires)
         return msgspec.structs.replace(
             request,

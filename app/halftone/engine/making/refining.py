@@ -16,6 +16,7 @@ from PIL import Image
 
 from halftone.contract.errors import ErrorFacts, HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OUR_OPTIONS
 from halftone.contract.request import PictureRequest, Refiner, ResolvedRequest, Start
 from halftone.contract.wording import Words
 from halftone.engine.inputs.memory import free_after
@@ -27,7 +28,8 @@ from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
-from halftone.engine.sampling.samplers import make_scheduler
+from halftone.engine.sampling.samplers import make_scheduler, sampler_name
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.health.faults import first_line
 from halftone.health.pictures.refiners import END, START, alone
 from halftone.health.pictures.unfinished_pictures import Kept
@@ -171,7 +173,7 @@ class Refining(Chain):
         assert half.handover.image is not None
         plain = alone(half.request)
         taken = _arguments_of(task_pipeline(refiner, of_request(plain, refiner.facts, half.handover.image)))
-        options = {name: value for name, value in half.request.options.items() if name in taken}
+        options = {name: value for name, value in half.request.options.items() if name in taken or name in OUR_OPTIONS}
         width, height = half.handover.image.size
         return msgspec.structs.replace(
             plain,
@@ -196,7 +198,11 @@ class Refining(Chain):
             )
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
-        begun, left = _steps_of(make_scheduler(loaded.native_scheduler, request.sampler), steps, self._wanted.at)
+        scheduler = make_scheduler(loaded.native_scheduler, request.sampler)
+        if isinstance(scheduler, SolverScheduler) and scheduler.is_adaptive:
+            used = Words("{0} together with a refiner", (sampler_name(scheduler),))
+            raise _refused(Words("Sampler"), used, Words("another sampler: this one finds its steps while it runs"))
+        begun, left = _steps_of(scheduler, steps, self._wanted.at)
         strength = arguments.get("strength", _default_strength(pipe) if request.image is not None else None)
         if strength is not None:
             begun -= steps - min(steps, int(steps * strength))

@@ -7,10 +7,19 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from halftone.engine.sampling.solvers import Run, ancestral, euler, slope
 
+ADAPTIVE_TRIES: Final = 100
+"""The last one goes to the end, whatever its error."""
+_FIRST_STEP: Final = 0.05
+_RELATIVE: Final = 0.05
+_ABSOLUTE: Final = 0.0078
+_GOOD_ENOUGH: Final = 0.81
+_CLOSE: Final = 1e-5
+"""Of DPM adaptive, as k-diffusion chose them."""
 _CFG_PP_SHARE: Final = 12.5
 """A1111 divides the guidance of DDIM CFG++ by it, so that usual numbers are usual there too."""
 
@@ -83,16 +92,71 @@ def dpm_fast(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
     share, order = run.step + 1 - group.start, group.order
     to = group.sigma(run, run.step + 1)
     gone = math.log(run.sigmas[group.start] / to)
-    result = run.memory["x"] - to * math.expm1(gone) * first
-    if share == 2:
-        weight = math.expm1(gone) if order == 2 else 2 * (math.expm1(gone) / gone - 1)
-        result = result - to * weight * (now - first)
-    elif share == 3:
-        result = result - to * 1.5 * (math.expm1(gone) / gone - 1) * (now - first)
+    weight = 0.0 if share == 1 else math.expm1(gone) if order == 2 else _curve(gone) * (2 if share == 2 else 1.5)
+    result = _moved(run.memory["x"], first, now, to, gone, weight)
     if share < order:
         return result
     up = math.sqrt(max(run.sigmas[group.end] ** 2 - group.down**2, 0.0))
     return result + run.noise(run.sigmas[group.start], run.sigmas[group.end]) * (run.s_noise * up) if up else result
+
+
+def _moved(x: Tensor, first: Tensor, now: Tensor, to: float, gone: float, weight: float) -> Tensor:
+    """Latents at the sigma `to`, that far in its logarithm from where `first` was the slope; weight: of the slope `now`."""
+    moved = x - first * (to * math.expm1(gone))
+    return moved - (now - first) * (to * weight) if weight else moved
+
+
+def _curve(gone: float) -> float:
+    return math.expm1(gone) / gone - 1
+
+
+# --- DPM adaptive -----------------------------------------------------------------------------------------------------
+
+
+def dpm_adaptive(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
+    """DPM-Solver-23 (Lu et al. 2022, https://arxiv.org/abs/2206.00927): three calls try a step, which is made where its results
+    of order two and three differ little, else a smaller one is tried. Its memory says where the next call is, and when it is
+    over.
+    """
+    memory = run.memory
+    sigma: float = memory.get("sigma", run.sigma)
+    least = min(one for one in run.sigmas if one)
+    part: int = memory.get("part", 0)
+    now = slope(x, denoised, sigma)
+    if sigma <= least:
+        memory["finished"] = True
+        return denoised
+    if part == 0:
+        tries: int = memory.get("tries", 0) + 1
+        h = memory.get("h", _FIRST_STEP) if tries < ADAPTIVE_TRIES else math.inf
+        aim = max(least, sigma * math.exp(-h))
+        down = max(least, ancestral(sigma, aim, run.eta)[0])
+        memory.update(tries=tries, h=h, start=sigma, aim=aim, down=down, x=x, slope=now, before=memory.get("before", x))
+    start, down, first, begun = memory["start"], memory["down"], memory["slope"], memory["x"]
+    gone = math.log(start / down)
+    if part < 2:
+        to = start * (down / start) ** ((part + 1) / 3)
+        if part == 1:
+            memory["low"] = _moved(begun, first, now, down, gone, 1.5 * math.expm1(gone))
+        memory.update(part=part + 1, sigma=to)
+        return _moved(begun, first, now, to, math.log(start / to), 2 * _curve(math.log(start / to)) if part else 0.0)
+    return _tried(run, _moved(begun, first, now, down, gone, 1.5 * _curve(gone)), least)
+
+
+def _tried(run: Run, high: Tensor, least: float) -> Tensor:
+    """The latents after a step that is good enough, those before it where it is not. high: those of the third order."""
+    memory = run.memory
+    low, start, aim, down = memory["low"], memory["start"], memory["aim"], memory["down"]
+    allowed = (_RELATIVE * low.abs().maximum(memory["before"].abs())).clamp_min(_ABSOLUTE)
+    error = float(torch.linalg.norm((low - high) / allowed)) / math.sqrt(high.numel())
+    factor = 1 + math.atan((1 / (error + 1e-8)) ** (1 / (1.5 if run.eta else 3)) - 1)
+    good = factor >= _GOOD_ENOUGH or math.isinf(memory["h"])
+    memory.update(part=0, h=memory["h"] * factor, sigma=aim if good else start)
+    if not good:
+        return memory["x"]
+    up = math.sqrt(max(aim**2 - down**2, 0.0))
+    memory.update(before=low, finished=math.log(aim / least) < _CLOSE)
+    return high + run.noise(start, aim) * (run.s_noise * up) if run.eta else high
 
 
 # --- two calls a step -------------------------------------------------------------------------------------------------

@@ -300,6 +300,7 @@ class Flight:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 if self._times_on_host:
                     args, kwargs = map_tensors((args, kwargs), partial(sent_ahead, device=self.loaded.device))
+                args, kwargs = self._at_own_time(args, kwargs)
                 now = self._pass
                 place, now.calls = (now.step, now.calls), now.calls + 1
                 if now.keeping or now.step < now.first_real:
@@ -325,6 +326,15 @@ class Flight:
             return forward
 
         return make
+
+    def _at_own_time(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The denoiser's arguments with the timestep of a solver that finds its own; pipelines only know those set before."""
+        own = next((one.own_time for one in self._schedulers if isinstance(one, SolverScheduler)), None)
+        if own is None:
+            return args, kwargs
+        if isinstance(kwargs.get("timestep"), torch.Tensor):
+            return args, {**kwargs, "timestep": torch.full_like(kwargs["timestep"], own)}
+        return (args[0], torch.full_like(args[1], own), *args[2:]), kwargs
 
     def _nothing(self, name: str, place: tuple[int, int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return zeros in the shape that this call gave before; for a call never made, in the shape of this denoiser's other
@@ -402,7 +412,8 @@ class Flight:
     def _after_step(self, scheduler: Any, index: int, result: Any) -> None:
         latents = next(tensors_in(result))
         now = self._pass
-        number, steps = self._places[index] = index - now.began + 1, self._steps()
+        over = isinstance(scheduler, SolverScheduler) and scheduler.is_over
+        number, steps = self._places[index] = index - now.began + 1, self._steps(index - now.began + 1)
         self._good.append(snapshots.take(index, result, scheduler, now.generator, now.began, self._guiders))
         del self._good[:-3]
         if self.every_step:
@@ -420,7 +431,7 @@ class Flight:
         for old in [step for step in self._calls if step < index - 1]:
             del self._calls[old]
         self.hooks.check()
-        if scheduler is self.loaded.pipe.scheduler and self.hooks.keep():
+        if over or (scheduler is self.loaded.pipe.scheduler and self.hooks.keep()):
             now.keeping = True
 
     def _heed(self, health: Health | None) -> None:
@@ -443,8 +454,11 @@ class Flight:
         self._last = now
         self.hooks.on_step(*self._places.pop(index), health, self.seconds_per_step[-1])
 
-    def _steps(self) -> int:
+    def _steps(self, made: int = 0) -> int:
+        """Steps of the loop. made: those so far."""
         pipe = self.loaded.pipe
+        if isinstance(self._running, SolverScheduler) and self._running.is_adaptive:
+            return self._running.expected_calls(made)
         declared = getattr(pipe, "_num_timesteps", None)
         return int(declared) if declared else steps_in(self._running)
 

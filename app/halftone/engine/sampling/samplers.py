@@ -19,7 +19,18 @@ from halftone.contract.request import KARRAS, OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
-from halftone.library.samplers import FLOW_SAMPLERS, OWN, SAMPLERS, SOLVER_OPTIONS, sampler_called, scheduler_of, unfit
+from halftone.library.samplers import (
+    CHURN,
+    FLOW_SAMPLERS,
+    OWN,
+    OWN_OPTIONS,
+    SAMPLERS,
+    ZERO_SNR,
+    sampler_called,
+    scheduler_of,
+    solver_takes,
+    unfit,
+)
 
 _COUNTING_CALLS: Final = ("KandinskyImg2ImgPipeline", "KandinskyV22Img2ImgPipeline", "Kandinsky3Img2ImgPipeline")
 _ONLY_DYNAMIC: Final = ("DPMSolverMultistepScheduler", "DEISMultistepScheduler")
@@ -61,12 +72,13 @@ def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, Option
 def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
-    method = config["solver"] if isinstance(scheduler, SolverScheduler) else ""
+    solver = (config["solver"], config["schedule"]) if isinstance(scheduler, SolverScheduler) else ("", "")
     shifts = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
     changes: dict[str, Any] = {}
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
-        fits = method in SOLVER_OPTIONS[name] if name in SOLVER_OPTIONS else shifts
+        fits = solver_takes(*solver, name) if name in OWN_OPTIONS else shifts
+        fits = fits and not (name in (ZERO_SNR, *CHURN) and is_flow(scheduler))
         setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
             raise _takes_none(scheduler, name)
@@ -79,14 +91,14 @@ def _takes_none(scheduler: Any, name: str) -> HalftoneError:
     flag, sampler = option_flag(name), sampler_name(scheduler)
     value = Words("{0} with the sampler {1}, which takes none", (flag, sampler))
     allowed = Words("another sampler, or no {0}", (flag,))
-    if sampler in SOLVER_OPTIONS.get(name, ()):
+    if name in OWN_OPTIONS and solver_takes(sampler, KARRAS, name):
         allowed = Words("a sampler with a schedule, such as {0}, or no {1}", (f"{sampler} {KARRAS}", flag))
     return HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
 
 
 def without_solver_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
     """Options of a request for a loop with the model's own sampler."""
-    return {name: value for name, value in options.items() if name not in SOLVER_OPTIONS}
+    return {name: value for name, value in options.items() if name not in OWN_OPTIONS}
 
 
 class _Method:

@@ -63,6 +63,24 @@ class Flow(NamedTuple):
         return sigma * self.times
 
 
+class Bounded(NamedTuple):
+    """The same model, of whose sigmas a schedule uses those between two others."""
+
+    trained: Diffusion | Flow
+    low: float
+    high: float
+
+    @property
+    def table(self) -> Array:
+        return self.trained.table
+
+    def sigma(self, time: float) -> float:
+        return self.trained.sigma(time)
+
+    def time(self, sigma: float) -> float:
+        return self.trained.time(sigma)
+
+
 def _shifted(times: Array, shift: float) -> Array:
     return shift * times / (1 + (shift - 1) * times)
 
@@ -204,6 +222,8 @@ def without_penultimate(sigmas: Array) -> Array:
 
 
 def _ends(trained: Trained) -> tuple[float, float]:
+    if isinstance(trained, Bounded):
+        return trained.low, trained.high
     table = trained.table
     return float(table[0]), float(table[-1])
 

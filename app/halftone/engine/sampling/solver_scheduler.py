@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import torch
@@ -12,17 +13,23 @@ from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
+from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
+from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
     SCHEDULES,
     Array,
+    Bounded,
     Diffusion,
     Flow,
     Schedule,
     align_your_steps,
     beta_of_times,
+    karras,
     kl_optimal,
     normal,
+    polyexponential,
     without_penultimate,
 )
 from halftone.engine.sampling.solver_table import SOLVERS
@@ -30,6 +37,8 @@ from halftone.engine.sampling.solvers import Noise, Run
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
+_BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
+"""Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
 _STOCHASTIC: Final = (0.2, 0.8)
@@ -55,7 +64,9 @@ class _Call(NamedTuple):
 
 class SolverScheduler(SchedulerMixin, ConfigMixin):
     """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
-    share and strength of the noise that the solver adds; the rest as in diffusers' schedulers, whose configurations it takes.
+    share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
+    discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
+    DPM2; the rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -81,6 +92,13 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         family: str = "",
         eta_ancestral: float = 1.0,
         s_noise: float = 1.0,
+        sigma_min: float = 0.0,
+        sigma_max: float = 0.0,
+        rho: float = 0.0,
+        discard_penultimate: int = 0,
+        s_churn: float = 0.0,
+        s_tmin: float = 0.0,
+        s_tmax: float = 0.0,
     ) -> None:
         self._prediction = prediction_type
         self._flow = use_flow_sigmas
@@ -91,6 +109,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._family = family
         self._eta = eta_ancestral
         self._s_noise = s_noise
+        self._ends = sigma_min, sigma_max
+        self._rho = rho
+        self._churn = s_churn, s_tmin, s_tmax or math.inf
+        self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
         self.trained_table: Array | None = None
         if not use_flow_sigmas:
             native = cast(
@@ -112,6 +134,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.levels: list[float] = []
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
+        self._first = 0.0
+        """The sigma at which the loop began."""
         self.given: Tensor | None = None
         """What the network gave in this step, which CFG++ needs: for both prompts, the negative one first."""
         self._step_index: int | None = None
@@ -133,8 +157,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
         solver, schedule, trained = SOLVERS[self._solver], self._spacing(), self._trained(mu)
-        levels = schedule(trained, steps + 1) if solver.drops_penultimate else schedule(trained, steps)
-        kept = without_penultimate(levels) if solver.drops_penultimate else levels
+        levels = schedule(self._bounded(trained), steps + self._drops)
+        kept = without_penultimate(levels) if self._drops else levels
         self.levels = solver.path([float(level) for level in kept])
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] >= 1:
@@ -146,14 +170,18 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             self.calls += [(run.step, stage, sigma) for stage, sigma in enumerate(solver.calls(run))]
         scale = self.config["num_train_timesteps"] / trained.times if isinstance(trained, Flow) else 1.0
         times = [trained.time(sigma) * scale for _, _, sigma in self.calls]
+        if solver.adaptive:
+            self.calls += [(len(times), 0, 0.0)] * (3 * ADAPTIVE_TRIES)
+            times += [times[-1] * place / (3 * ADAPTIVE_TRIES + 1) for place in range(3 * ADAPTIVE_TRIES, 0, -1)]
         self.timesteps = torch.tensor(times, dtype=torch.float32, device=device)
         self.sigmas = torch.tensor([*(sigma for _, _, sigma in self.calls), 0.0], dtype=torch.float32)
         self.num_inference_steps = steps
         self.memory = {}
+        self._first = 0.0
         self._step_index = self._begin_index = None
 
     def _run(self, levels: Sequence[float], noise: Noise) -> Run:
-        return Run(levels, noise, self._flow, self._eta, self._s_noise)
+        return Run(levels, noise, self._flow, self._eta, self._s_noise, churn=self._churn)
 
     def _trained(self, mu: float | None) -> Flow | Diffusion:
         if self.trained_table is not None:
@@ -162,7 +190,18 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             return Flow(math.exp(mu), 10000)
         return Flow(self._shift, self.config["num_train_timesteps"])
 
+    def _bounded(self, trained: Flow | Diffusion) -> Flow | Diffusion | Bounded:
+        """Raises value-out-of-range where the smallest sigma is not below the largest."""
+        if self._ends == (0, 0):
+            return trained
+        low, high = self._ends[0] or float(trained.table[0]), self._ends[1] or float(trained.table[-1])
+        if low >= high:
+            raise HalftoneError("value-out-of-range", name=Words("Schedule min sigma"), value=low, low=0, high=high)
+        return Bounded(trained, low, high)
+
     def _spacing(self) -> Schedule:
+        if self._rho and self._schedule in _BENT:
+            return partial(_BENT[self._schedule], rho=self._rho)
         if self._schedule == "Align Your Steps":
             return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
         return (_OF_FLOW if self._flow else {}).get(self._schedule) or SCHEDULES.get(self._schedule, normal)
@@ -197,12 +236,41 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             self._step_index = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
         return self._step_index
 
+    def _call(self, place: int) -> _Call:
+        found = _Call(*self.calls[place])
+        return found._replace(step=0, sigma=self.memory["sigma"]) if self.is_adaptive and "sigma" in self.memory else found
+
+    # --- a solver that finds out how many calls it makes ------------------------------------------------------
+
+    @property
+    def is_adaptive(self) -> bool:
+        return SOLVERS[self._solver].adaptive
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more calls are needed; the timesteps are as many as there may be at most."""
+        return self.is_adaptive and bool(self.memory.get("finished"))
+
+    @property
+    def own_time(self) -> float | None:
+        """The timestep of the next call, None where it is the pipeline's."""
+        if not self.is_adaptive or "sigma" not in self.memory or self.trained_table is None:
+            return None
+        return Diffusion(self.trained_table).time(self.memory["sigma"])
+
+    def expected_calls(self, made: int) -> int:
+        """How many it will be in all, told from how far it came in the logarithm of sigma."""
+        low, now = min(level for level in self.levels if level), self.memory.get("sigma", self._first)
+        if self.is_over or not 0 < now < self._first:
+            return made if self.is_over else made + 3
+        return max(made + 1, round(made * math.log(self._first / low) / math.log(self._first / now)))
+
     # --- a call -----------------------------------------------------------------------------------------------
 
     def scale_model_input(self, sample: Tensor, timestep: Any = None) -> Tensor:
         if self._flow:
             return sample
-        sigma = self.calls[self._place(timestep)][2]
+        sigma = self._call(self._place(timestep)).sigma
         return sample / math.sqrt(sigma**2 + 1)
 
     def step(
@@ -215,7 +283,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         **_: Any,
     ) -> SolverOutput | tuple[Tensor, Tensor]:
         place = self._place(timestep)
-        call = _Call(*self.calls[place])
+        call = self._call(place)
         latents = sample.to(torch.float32)
         denoised = self._denoised(model_output.to(torch.float32), latents, call.sigma)
 
@@ -225,6 +293,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         run = self._run(self.levels, noise)
         run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
+        self._first = self._first or call.sigma
         given, self.given = self.given, None
         if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):
             negative = given[: len(model_output), : model_output.shape[1]].to(torch.float32)
@@ -256,7 +325,18 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             place = self._step_index
         else:
             place = self.index_for_timestep(timestep) if self._begin_index is None else self._begin_index
-        return self.calls[place][2] if place < len(self.calls) else 0.0
+        if place >= len(self.calls):
+            return 0.0
+        call = self._call(place)
+        before_churn = self._step_index is None and call.stage == 0 and not self.is_adaptive
+        return self.levels[call.step] if before_churn else call.sigma
+
+    @property
+    def first_churn(self) -> float:
+        """The noise that the first step of the loop adds before it begins, as a share of its sigma."""
+        step = self.calls[self._begin_index or 0][0]
+        ratio = self._run(self.levels, _no_noise).churned(step) / self.levels[step]
+        return self._s_noise * math.sqrt(ratio**2 - 1)
 
     def __len__(self) -> int:
         return int(self.config["num_train_timesteps"])

@@ -9,6 +9,7 @@ from torch import Tensor
 from halftone.engine.sampling.adams_solvers import deis, ipndm_v, sa_solver, sa_solver_pece, twice, unipc
 from halftone.engine.sampling.dpm_solvers import (
     ddim_cfg_pp,
+    dpm_adaptive,
     dpm_fast,
     evenly_in_groups,
     exp_heun,
@@ -21,8 +22,10 @@ from halftone.engine.sampling.solvers import (
     Solver,
     ancestral_middle_of_snr,
     ancestral_midpoint,
+    at_churned,
     begin_and_end,
     cfg_pp,
+    churned_and_end,
     ddpm,
     downwards,
     dpm2,
@@ -53,10 +56,10 @@ from halftone.engine.sampling.solvers import (
 )
 
 SOLVERS: Final[dict[str, Solver]] = {
-    "Euler": Solver(euler),
+    "Euler": Solver(euler, at_churned),
     "Euler a": Solver(euler_ancestral),
     "LMS": Solver(lms),
-    "Heun": Solver(heun, begin_and_end),
+    "Heun": Solver(heun, churned_and_end),
     "Heun++ 2": Solver(heunpp2, up_to_three),
     "DPM2": Solver(dpm2, dpm2_calls, drops_penultimate=True),
     "DPM2 a": Solver(dpm2_ancestral, ancestral_midpoint, drops_penultimate=True),
@@ -85,6 +88,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "Exp Heun 2 x0": Solver(exp_heun, begin_and_end, over_snr=True),
     "Exp Heun 2 x0 SDE": Solver(exp_heun_sde, begin_and_end, over_snr=True),
     "DPM fast": Solver(dpm_fast, in_groups, evenly_in_groups),
+    "DPM adaptive": Solver(dpm_adaptive, adaptive=True),
     "DDIM": Solver(euler),
     "DDIM CFG++": Solver(ddim_cfg_pp, path=without_end, cfg_pp=True, begins_at_one=True),
     "Euler CFG++": cfg_pp(euler),
@@ -102,7 +106,9 @@ Predict = Callable[[Tensor, float], Tensor]
 
 def solve(solver: Solver, run: Run, x: Tensor, predict: Predict, unguided: Predict | None = None) -> Tensor:
     """Make all steps. predict: the picture that the network sees in latents at a sigma; unguided: for the negative prompt."""
-    for step in range(len(run.sigmas) - 1):
+    while solver.adaptive and not run.memory.get("finished"):
+        x = solver.step(run, x, predict(x, run.memory.get("sigma", run.sigma)))
+    for step in range(0 if solver.adaptive else len(run.sigmas) - 1):
         run.step = step
         for stage, sigma in enumerate(solver.calls(run)):
             run.stage = stage

@@ -20,6 +20,7 @@ from torch import Tensor
 
 _NEARLY_NOISE: Final = 0.9999
 """The middle of the first step of a flow model, which begins at noise alone (ComfyUI)."""
+_MOST_CHURN: Final = math.sqrt(2) - 1
 _RESTARTS: Final = 20
 _RESTARTS_TWICE: Final = 36
 """Steps from which on Restart goes up again once and twice."""
@@ -29,9 +30,10 @@ Noise = Callable[[float, float], Tensor]
 
 @dataclass
 class Run:
-    """Where a loop is. sigmas: of the steps, with the end; stochastic: the least and the largest sigma at which SA-Solver adds
-    noise; step, stage: which call this is; unguided: for CFG++, the picture that the network predicts for the negative prompt,
-    None without guidance; memory: what the solver keeps.
+    """Where a loop is. sigmas: of the steps, with the end; churn: how much noise Euler, Heun and DPM2 add before their steps, and
+    between which sigmas (k-diffusion's s_churn, s_tmin, s_tmax); stochastic: the least and the largest sigma at which SA-Solver
+    adds noise; step, stage: which call this is; unguided: for CFG++, the picture that the network predicts for the negative
+    prompt, None without guidance; memory: what the solver keeps.
     """
 
     sigmas: Sequence[float]
@@ -40,6 +42,7 @@ class Run:
     eta: float = 1.0
     s_noise: float = 1.0
     stochastic: tuple[float, float] = (0.0, 0.0)
+    churn: tuple[float, float, float] = (0.0, 0.0, math.inf)
     step: int = 0
     stage: int = 0
     unguided: Tensor | None = None
@@ -52,6 +55,12 @@ class Run:
     @property
     def next(self) -> float:
         return self.sigmas[self.step + 1]
+
+    def churned(self, step: int) -> float:
+        """The sigma at which a step begins after its churn."""
+        amount, low, high = self.churn
+        sigma = self.sigmas[step]
+        return sigma * (1 + min(amount / (len(self.sigmas) - 1), _MOST_CHURN)) if low <= sigma <= high else sigma
 
     def half_log_snr(self, sigma: float) -> float:
         """λ, half of the logarithm of the ratio of signal to noise."""
@@ -89,7 +98,8 @@ class Solver(NamedTuple):
     sigmas that it goes through, where they are not those of the schedule, with steps up that only add noise;
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
     ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture; begins_at_one: what
-    the network sees first is noise of variance 1, as with DDIM.
+    the network sees first is noise of variance 1, as with DDIM; adaptive:
+    it finds out while it runs how many calls it makes, and at which sigmas.
     """
 
     step: Step
@@ -99,6 +109,7 @@ class Solver(NamedTuple):
     over_snr: bool = False
     cfg_pp: bool = False
     begins_at_one: bool = False
+    adaptive: bool = False
 
 
 def cfg_pp(step: Step, calls: Calls = once) -> Solver:
@@ -142,7 +153,18 @@ def _renoised(run: Run, x: Tensor, up: float, scale: float = 1.0) -> Tensor:
 
 
 def euler(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
-    return x + slope(x, denoised, run.sigma) * (run.next - run.sigma)
+    here = run.churned(run.step)
+    return _churned(run, x + slope(x, denoised, here) * (run.next - here))
+
+
+def _churned(run: Run, x: Tensor) -> Tensor:
+    """The latents with the churn of the next step (Karras et al. 2022, algorithm 2): the network sees them so."""
+    to = run.churned(run.step + 1)
+    return x + run.noise(run.next, to) * (run.s_noise * math.sqrt(to**2 - run.next**2)) if to > run.next else x
+
+
+def at_churned(run: Run) -> Sequence[float]:
+    return (run.churned(run.step),)
 
 
 def euler_ancestral(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
@@ -314,18 +336,24 @@ def _er_scale(level: Any) -> Any:
 # --- several calls a step ---------------------------------------------------------------------------------------------
 
 
+def churned_and_end(run: Run) -> Sequence[float]:
+    here = run.churned(run.step)
+    return (here, run.next) if run.next else (here,)
+
+
 def begin_and_end(run: Run) -> Sequence[float]:
     return (run.sigma, run.next) if run.next else (run.sigma,)
 
 
 def heun(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
     """Karras et al. 2022, algorithm 2."""
+    sigma = run.churned(run.step)
     if run.stage == 0:
-        here = slope(x, denoised, run.sigma)
+        here = slope(x, denoised, sigma)
         run.memory.update(x=x, slope=here)
-        return x + here * (run.next - run.sigma)
+        return x + here * (run.next - sigma)
     mean = (run.memory["slope"] + slope(x, denoised, run.next)) / 2
-    return run.memory["x"] + mean * (run.next - run.sigma)
+    return _churned(run, run.memory["x"] + mean * (run.next - sigma))
 
 
 def downwards(run: Run) -> Sequence[float]:
@@ -377,18 +405,20 @@ def heunpp2(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
 
 
 def dpm2_calls(run: Run) -> Sequence[float]:
-    return (run.sigma, math.sqrt(run.sigma * run.next)) if run.next else (run.sigma,)
+    here = run.churned(run.step)
+    return (here, math.sqrt(here * run.next)) if run.next else (here,)
 
 
 def dpm2(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
     """The midpoint method in the logarithm of sigma (DPM-Solver-2, https://arxiv.org/abs/2206.00927)."""
     if run.next == 0:
         return euler(run, x, denoised)
-    between = math.sqrt(run.sigma * run.next)
+    here = run.churned(run.step)
+    between = math.sqrt(here * run.next)
     if run.stage == 0:
         run.memory["x"] = x
-        return x + slope(x, denoised, run.sigma) * (between - run.sigma)
-    return run.memory["x"] + slope(x, denoised, between) * (run.next - run.sigma)
+        return x + slope(x, denoised, here) * (between - here)
+    return _churned(run, run.memory["x"] + slope(x, denoised, between) * (run.next - here))
 
 
 def _down(run: Run) -> float:

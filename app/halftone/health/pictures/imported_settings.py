@@ -49,8 +49,13 @@ _SAYS_NOTHING: Final = frozenset(
 )  # fmt: skip
 """Fields that do not change the picture."""
 _AUTOMATIC: Final = "Automatic"
-_OF_NO_EFFECT: Final = {"RNG": ("CPU",), "Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
+_OF_NO_EFFECT: Final = {"Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
+_ETA_OF_DDIM: Final = "Eta DDIM"
+"""What diffusers' pipelines call eta."""
+_RNG: Final = "RNG"
+_CARD: Final = "GPU"
+"""A1111's default, which its pictures do not name."""
 _RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
 _CONTENTS: Final[dict[str, MaskedContent]] = {
     **{content: content for content in get_args(MaskedContent)},
@@ -131,6 +136,8 @@ class _Reader:
         self._known = known
         self._now = now
         self._left: list[str] = []
+        if self._fields.get(_RNG, _CARD if _is_of_a1111(said) else "") == _CARD:
+            self._fields[_RNG] = "NV"  # the same numbers
 
     def imported(self) -> Imported:
         now = self._now
@@ -197,6 +204,8 @@ class _Reader:
         """The number of a parameter; `otherwise` where there is none. key: where it stands under the name of another one."""
         one = BY_FIELD[field]
         read, limits = _whole if one.kind is int else _number, one.limits
+        if one.names:
+            return next((number for name in one.keys if (number := self._take(name, one.named)) is not None), otherwise)
         found = [self._take(name, lambda text: read(text, limits)) for name in ((key,) if key else one.keys)]
         return next((number for number in reversed(found) if number is not None), otherwise)
 
@@ -225,6 +234,8 @@ class _Reader:
         said: dict[str, OptionValue] = self._take(OPTIONS, _options_in) or {}
         for one in OPTION_PARAMETERS.values():
             said |= one.entry(self._number(one.field))
+        if (eta := self._take(_ETA_OF_DDIM, lambda text: _number(text, (0, 1)))) is not None:
+            said["eta"] = eta
         if begins_without_noise(self._said.fields.get("Sampler", "")):
             said.setdefault("eta_ancestral", 0.0)
         sdxl = model is not None and model.pipeline.startswith("StableDiffusionXL")
@@ -333,6 +344,12 @@ class _Reader:
             if found["only_masked"] is not None:
                 del self._fields["Inpaint area"]
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_of_a1111(said: Parameters) -> bool:
+    """Whether A1111 or a fork of it wrote the text. Others name themselves, and have no hash of the model without that."""
+    version = said.fields.get("Version")
+    return "Model hash" in said.fields if version is None else bool(re.match(r"[a-z]?[0-9]+\.", version))
 
 
 def _options_in(text: str) -> dict[str, OptionValue] | None:

@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from halftone.contract.parameters import OPTION_PARAMETERS
 from halftone.contract.wording import Words
 from halftone.metadata.reading import Parameters
 
@@ -14,7 +15,7 @@ _NAMES: Final = {
     "Sampler": Words("Sampler"),
     "CFG scale": Words("Guidance"),
     "Model": Words("Model"),
-    "Clip skip": Words("Clip skip"),
+    **{one.keys[0]: one.label for one in OPTION_PARAMETERS.values() if not one.names},
 }
 
 

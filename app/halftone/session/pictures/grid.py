@@ -35,7 +35,7 @@ _PROMPTS: Final = ("prompt", "negative")
 _EXAMPLES: Final = "5, 7, 9; 1-10 (+2); 1-10 [5]"
 _SWITCHES: Final = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 _CHOICES: Final = {"start.resize": get_args(Resize), "start.masked_content": get_args(MaskedContent)}
-_NOT_AN_AXIS: Final = ("image", "mask", "batch", "start.outpaint")
+_NOT_AN_AXIS: Final = ("image", "mask", "batch", "start.outpaint", *(one.field for one in PARAMETERS if one.names))
 _LISTED: Final[tuple[tuple[str, str, Words], ...]] = (
     ("loras", "weight", Words("LoRA weight")),
     ("controls", "scale", Words("ControlNet strength")),

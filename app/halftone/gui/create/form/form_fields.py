@@ -1,7 +1,7 @@
 """Fields of the Create form: slider with its number, size with presets, seed with dice and lock."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -353,6 +353,21 @@ def combo(name: str, tip: str) -> QComboBox:
     made.setMinimumContentsLength(6)
     made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     return made
+
+
+class ChoiceBox(QComboBox):
+    """One of several names, as its number."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        guard_wheel(self)
+        self.addItems(names)
+
+    def value(self) -> float:
+        return float(self.currentIndex())
+
+    def setValue(self, number: float) -> None:
+        self.setCurrentIndex(round(number))
 
 
 class _ElidedCombo(QComboBox):

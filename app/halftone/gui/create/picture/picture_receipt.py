@@ -84,7 +84,8 @@ def option_rows(request: PictureRequest) -> list[tuple[str, str]]:
     """Options of the pipeline: those with a name of their own, then the others."""
     own = option_numbers(request)
     others = ", ".join(f"{name} {value}" for name, value in request.options.items() if name not in own)
-    named = [(OPTION_PARAMETERS[name].label.text(catalogue()), f"{number:g}") for name, number in own.items()]
+    known = ((OPTION_PARAMETERS[name], number) for name, number in own.items())
+    named = [(one.label.text(catalogue()), one.text(number) or f"{number:g}") for one, number in known]
     return [*named, (tr("Other options"), others)]
 
 

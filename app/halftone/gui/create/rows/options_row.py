@@ -1,5 +1,6 @@
 """The parameters of the table that are options, and what else a request gave its pipeline: a folded row of the Create form."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from PySide6.QtCore import Qt
@@ -8,7 +9,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, Parameter, option_numbers
 from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
-from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.create.form.form_fields import ChoiceBox, NumberBox
 from halftone.gui.create.rows.folded_row import FoldedPart
 from halftone.gui.i18n import catalogue, listed, tr
 from halftone.gui.kit import figures
@@ -18,6 +19,10 @@ from halftone.session.pictures.draft import Draft, fitting_sampler, is_masked
 
 _PLACES: Final = 2
 """Digits behind the point of a number that is not whole."""
+_LONG: Final = 8
+"""Letters from which on a name needs a wider box."""
+_WIDEST: Final = 150
+"""Pixels of what the folded row shows."""
 
 
 class OptionsPart(FoldedPart):
@@ -41,7 +46,8 @@ class OptionsPart(FoldedPart):
         }
         self.setLayout(column(*self.lines.values(), others, self.note, spacing=8, margins=(14, 10, 14, 12)))
         for name, box in self.boxes.items():
-            box.valueChanged.connect(lambda _value, name=name: self._edited(name))
+            changed = box.currentIndexChanged if isinstance(box, ChoiceBox) else box.valueChanged
+            changed.connect(lambda _value, name=name: self._edited(name))
         self._binding.quietly(self._show_inside)
 
     def follow(self, model: ModelFacts | None) -> None:
@@ -53,7 +59,7 @@ class OptionsPart(FoldedPart):
         others = {other: stored for other, stored in self._binding.draft.options.items() if other != name}
         self._binding.set("options", others if value == _none(one) else others | one.entry(value))
 
-    def _keep(self, names: dict[str, NumberBox]) -> None:
+    def _keep(self, names: Mapping[str, object]) -> None:
         options = self._binding.draft.options
         self._binding.set("options", {name: value for name, value in options.items() if name in names})
 
@@ -61,7 +67,9 @@ class OptionsPart(FoldedPart):
         draft, model = self._binding.draft, self._model
         numbers, there = option_numbers(draft), self._there()
         shown = listed(*(f"{_name(name)} {_shown(name, number)}" for name, number in numbers.items() if name in there))
-        self.row.value.setText(shown)
+        value = self.row.value
+        value.setText(value.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideRight, theme.grown(_WIDEST)))
+        value.setToolTip(shown)
         if self.built:
             self._show_inside()
         self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
@@ -104,7 +112,8 @@ def _unused(draft: Draft, model: ModelFacts, wanted: list[str]) -> str:
 
 
 def _shown(option: str, number: float) -> str:
-    return figures.decimal(number, 0 if OPTION_PARAMETERS[option].kind is int else _PLACES)
+    one = OPTION_PARAMETERS[option]
+    return one.text(number) or figures.decimal(number, 0 if one.kind is int else _PLACES)
 
 
 def _name(option: str) -> str:
@@ -116,14 +125,19 @@ def _none(one: Parameter) -> float:
     return one.limits[0] - one.step if one.neutral is None else one.neutral
 
 
-def _box(one: Parameter) -> NumberBox:
+def _box(one: Parameter) -> NumberBox | ChoiceBox:
+    box = ChoiceBox(one.names) if one.names else _number_box(one)
+    box.setFixedWidth(theme.grown(68 if not one.names else 96 if max(map(len, one.names)) < _LONG else 160))
+    box.setAccessibleName(one.label.text(catalogue()))
+    box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
+    return box
+
+
+def _number_box(one: Parameter) -> NumberBox:
     box = NumberBox((min(_none(one), one.limits[0]), one.limits[1]), 0 if one.kind is int else _PLACES)
     if one.neutral is None:
         box.setSpecialValueText("–")
     box.setValue(_none(one))
     box.setSingleStep(one.step)
     box.setAlignment(Qt.AlignmentFlag.AlignRight)
-    box.setFixedWidth(theme.grown(68))
-    box.setAccessibleName(one.label.text(catalogue()))
-    box.setToolTip("" if one.tip is None else one.tip.text(catalogue()))
     return box

@@ -1,0 +1,111 @@
+"""Where the noise of a picture comes from: the numbers of NVIDIA's cards, which A1111 uses by default, and another seed for the
+noise of the steps (A1111: RNG and eta noise seed delta, in modules/rng.py).
+"""
+
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import torch
+from diffusers.utils.torch_utils import randn_tensor
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS
+from halftone.contract.request import OptionValue
+from halftone.contract.wording import Words
+from halftone.engine.basics.philox import normal
+from halftone.engine.basics.wrapping import replaced
+from halftone.engine.inputs.variation import DRAWS, drawing_modules
+from halftone.engine.sampling.samplers import schedulers
+
+_SEEDS: Final = 2**40
+"""The seed that a generator begins with stands below it, and the number of draws so far above: a copied or stored state of the
+generator keeps both.
+"""
+
+Draw = Callable[..., torch.Tensor]
+
+
+@contextmanager
+def noise_of_cards(pipe: Any) -> Generator[None]:
+    """What the pipeline and its samplers draw while the block runs is what a card of NVIDIA draws."""
+    kinds = {sys.modules[type(one).__module__] for one in schedulers(pipe)}
+    with ExitStack() as stack:
+        for module in (*_drawing(pipe, NOISE_SOURCE), *(kind for kind in kinds if DRAWS in vars(kind))):
+            stack.enter_context(replaced(module, DRAWS, _of_cards))
+        yield
+
+
+@contextmanager
+def another_seed_for_steps(pipe: Any, delta: int) -> Generator[None]:
+    """After the first noise, the generator begins again, with its seed and that much more."""
+    begun: list[bool] = []
+
+    def make(original: Draw) -> Draw:
+        def draw(shape: Any, generator: Any = None, **where: Any) -> torch.Tensor:
+            noise = original(shape, generator=generator, **where)
+            if not begun and isinstance(generator, torch.Generator):
+                begun.append(True)
+                generator.manual_seed(generator.initial_seed() % _SEEDS + delta)
+            return noise
+
+        return draw
+
+    with ExitStack() as stack:
+        for module in _drawing(pipe, NOISE_SEED_DELTA):
+            stack.enter_context(replaced(module, DRAWS, make))
+        yield
+
+
+@contextmanager
+def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator[None]:
+    """The first noise has the churn of the first step: samplers are only called after the network has seen it."""
+    begun: list[bool] = []
+    more = _of_cards(randn_tensor) if options.get(NOISE_SOURCE) else randn_tensor
+
+    def make(original: Draw) -> Draw:
+        def draw(shape: Any, generator: Any = None, **where: Any) -> torch.Tensor:
+            noise = original(shape, generator=generator, **where)
+            if begun or not isinstance(generator, torch.Generator):
+                return noise
+            begun.append(True)
+            share = pipe.scheduler.first_churn
+            return noise + more(shape, generator=generator, **where) * share if share else noise
+
+        return draw
+
+    with ExitStack() as stack:
+        for module in drawing_modules(pipe):
+            stack.enter_context(replaced(module, DRAWS, make))
+        yield
+
+
+def check_seed(seed: int, options: Mapping[str, OptionValue]) -> None:
+    """Raise value-out-of-range for a seed that these options cannot begin with."""
+    if (options.get(NOISE_SOURCE) or options.get(NOISE_SEED_DELTA)) and seed >= _SEEDS:
+        raise HalftoneError("value-out-of-range", name=Words("Seed"), value=seed, low=0, high=_SEEDS - 1)
+
+
+def _drawing(pipe: Any, option: str) -> list[Any]:
+    """The modules that draw for the pipeline. Raises setting-bad-value for one that draws in another way."""
+    if modules := drawing_modules(pipe):
+        return list(modules)
+    one = OPTION_PARAMETERS[option]
+    value = Words("set with this model, whose pipeline draws its noise in another way")
+    raise HalftoneError("setting-bad-value", name=one.label, value=value, allowed=Words("no {0}", (one.flags[0],)))
+
+
+def _of_cards(original: Draw) -> Draw:
+    def draw(
+        shape: Any, generator: Any = None, device: Any = None, dtype: torch.dtype | None = None, **named: Any
+    ) -> torch.Tensor:
+        if not isinstance(generator, torch.Generator):
+            return original(shape, generator=generator, device=device, dtype=dtype, **named)
+        draws, seed = divmod(generator.initial_seed(), _SEEDS)
+        size = torch.Size(shape)
+        numbers = torch.from_numpy(normal(seed, draws, size.numel())).reshape(size)
+        generator.manual_seed(seed + (draws + 1) * _SEEDS)
+        return numbers.to(device=device or "cpu", dtype=dtype or torch.float32)
+
+    return draw
