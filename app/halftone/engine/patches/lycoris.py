@@ -24,7 +24,7 @@ from halftone.library.add_ons.loras import layers_of
 from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.original_names import original_unet_names
 from halftone.library.files.header import read_header
-from halftone.library.kinds.loras import place_of
+from halftone.library.kinds.loras import is_first_form, place_of
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -32,6 +32,8 @@ _PEFT_FILE: Final = "adapter_model"
 _PEFT_CONFIG: Final = "adapter_config.json"
 _DIFFUSERS_CONFIG: Final = "lora_adapter_metadata"
 """Entry of a file's own metadata in which diffusers keeps what peft writes into a file beside it."""
+EMBEDDING: Final = "bundle_emb."
+"""Begins the names of a textual inversion's tensors in the file of a LoRA."""
 _RANKS: Final = {"lora_down": 0, "hada_w1_b": 0, "lokr_w1_b": 0, "lokr_w2_b": 0, "a2": 0}
 """Factors that tell the rank, and in which of their dimensions."""
 _WRAPPER: Final = "text_model_"
@@ -49,7 +51,7 @@ _KINDS: Final = (
     ("w_norm", ()),
 )
 """The factor that each kind has, and its others; the first that fits holds."""
-_BIASES: Final = frozenset({"diff_b", "b_norm"})
+_BIASES: Final = frozenset({"diff_b", "b_norm", "up_bias"})
 _ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "oft_blocks", "oft_diag", "a1", "set_weight"})
 """Factors of changes that depend on the weight."""
 _BY_ROWS: Final = frozenset(
@@ -134,7 +136,8 @@ class Change:
             found["weight"] = held["weight"] + weight * given
         for name in _BIASES & own.keys():
             if "bias" in held:
-                found["bias"] = held["bias"] + weight * _shaped(own[name], held["bias"])
+                share = weight * self.scale if name == "up_bias" else weight
+                found["bias"] = found["bias"] + share * _shaped(own[name], held["bias"])
         return found
 
     def _change(self, own: Tensors, exact: torch.Tensor) -> torch.Tensor | None:
@@ -255,10 +258,10 @@ class Found(NamedTuple):
 def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
     """Read a file by the names of layers that are known here. networks: component -> its network, which may be empty.
 
-    Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, Unusable where it cannot be
-    cut as the network is, OSError or SafetensorError.
+    Raises ValueError or RuntimeError where a layer has another size than the network's, Unusable where it lacks something or
+    cannot be cut as the network is, OSError or SafetensorError.
     """
-    tensors = load_file(path)
+    tensors = {name: tensor for name, tensor in load_file(path).items() if not name.startswith(EMBEDDING)}
     layers = layers_of(tensors)
     config = _config(path)
     known: dict[int, tuple[str, dict[str, dict[str, Rows | None]]]] = {}
@@ -278,9 +281,11 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
         for module, rows in modules.items():
             target = networks[component].get_submodule(module)
             given, left = _known({end: tensors[name] for end, name in factors.items()}, target)
-            change = _change(given, config.get(component, {}), (place, module), rows)
-            _check(change, target)
-            own[module] = change
+            try:
+                own[module] = change = _change(given, config.get(component, {}), (place, module), rows)
+                _check(change, target)
+            except KeyError as error:
+                raise Unusable(Words("its layer {0} lacks {1}", (place, str(error.args[0])))) from error
             biased = getattr(target, "bias", None) is not None
             lost = left + (0 if biased else len(_BIASES & change.factors.keys()))
         unread += lost
@@ -327,7 +332,7 @@ def _known(given: dict[str, torch.Tensor], target: Any) -> tuple[dict[str, torch
     kind = next(((name, *more) for name, more in _KINDS if name in given), ())
     kind = (*kind, "alpha", "dora_scale") if kind else ("alpha",)
     found = {name: value for name, value in given.items() if name in (*kind, *_BIASES)}
-    if "a1" in found and _is_first_form(found, target.weight.shape):
+    if "a1" in found and is_first_form(found["a1"].shape):
         found |= {f"{side}{number}": given[f"{side}{3 - number}"] for side in "ab" for number in (1, 2)}
     return found, len(given) - len(found)
 
@@ -335,13 +340,6 @@ def _known(given: dict[str, torch.Tensor], target: Any) -> tuple[dict[str, torch
 def _of_rows(lengths: torch.Tensor, target: Any) -> bool:
     """Whether peft's magnitudes are over the outputs, as it writes them: a row, or (1, outputs, 1, 1)."""
     return lengths.dim() == 1 or (lengths.dim() > 2 and lengths.shape[1] == target.weight.shape[0])
-
-
-def _is_first_form(own: Tensors, shape: Sequence[int]) -> bool:
-    """Whether LyCORIS wrote a GLoRA before it swapped the names of its factors."""
-    a1, a2, b1, b2 = (own[name].shape[:2] for name in ("a1", "a2", "b1", "b2"))
-    newer = a1[1] == a2[0] == b1[1] == b2[0]
-    return a1[0] == a2[1] == b1[0] == b2[1] and (not newer or shape[0] == shape[1])
 
 
 def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None) -> Change:

@@ -1,7 +1,7 @@
 """LoRAs and their relatives (LoHa, LoKr, DoRA, OFT …): the kind of a file, and the families that fit its layers' widths."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -316,11 +316,14 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
 
 
 def _generalised(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
-    """GLoRA's widths; in its first form a1 and b1 are the ones that lead into the rank."""
-    inner, outer = ends["a1"], ends["a2"]
-    newer = inner[1] == outer[0] == ends["b1"][1] == ends["b2"][0]
-    layer.rank, layer.inward = (inner[1], inner[0]) if newer else inner[:2]
-    layer.outward = ends["b1" if newer else "b2"][0]
+    first = is_first_form(ends["a1"])
+    layer.rank, layer.inward = sorted(ends["a1"][:2])
+    layer.outward = ends["b2" if first else "b1"][0]
+
+
+def is_first_form(shape: Sequence[int]) -> bool:
+    """Whether LyCORIS wrote a GLoRA before it swapped the names of its factors. shape: of a1, which leads into the rank then."""
+    return shape[0] < shape[1]
 
 
 @lru_cache(256)
