@@ -35,7 +35,7 @@ from halftone.engine.patches.lora_rows import (
     with_lengths,
     without_lengths,
 )
-from halftone.engine.patches.lycoris import EMBEDDING, Unusable, read_changes
+from halftone.engine.patches.lycoris import EMBEDDING, T5, Unusable, read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
@@ -56,6 +56,7 @@ _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.defa
 """One of a LoRA's tensors for each layer, in every form."""
 _UNFIT: Final = (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError)
 """What is raised for a file that does not fit."""
+_LAST_ENCODERS: Final = ("text_encoder_2", "text_encoder_3")
 _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
 """Parts of the names of layers that diffusers splits into several."""
 
@@ -197,9 +198,10 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
 
 
 def _networks(shell: Any) -> dict[str, nn.Module]:
-    """The networks to which diffusers itself adds LoRAs."""
+    """The networks to which diffusers itself adds LoRAs, and T5 encoders, to which kohya's scripts, OneTrainer and ComfyUI do."""
     names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
-    return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
+    more = [name for name in _LAST_ENCODERS if type(getattr(shell, name, None)).__name__ == T5]
+    return {name: part for name in (*names, *more) if isinstance(part := getattr(shell, name, None), nn.Module)}
 
 
 def _as_diffusers(

@@ -34,6 +34,9 @@ _DIFFUSERS_CONFIG: Final = "lora_adapter_metadata"
 """Entry of a file's own metadata in which diffusers keeps what peft writes into a file beside it."""
 EMBEDDING: Final = "bundle_emb."
 """Begins the names of a textual inversion's tensors in the file of a LoRA."""
+T5: Final = "T5EncoderModel"
+_T5_NUMBER: Final = 3
+"""kohya's scripts and ComfyUI count it third, also where a model has only one encoder beside it."""
 _RANKS: Final = {"lora_down": 0, "hada_w1_b": 0, "lokr_w1_b": 0, "lokr_w2_b": 0, "a2": 0}
 """Factors that tell the rank, and in which of their dimensions."""
 _WRAPPER: Final = "text_model_"
@@ -266,7 +269,10 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
     config = _config(path)
     known: dict[int, tuple[str, dict[str, dict[str, Rows | None]]]] = {}
     for name, network in networks.items():
-        known.setdefault(_number(name), (name, _modules(network)))
+        own = name, _modules(network)
+        known.setdefault(_number(name), own)
+        if type(network).__name__ == T5:
+            known.setdefault(_T5_NUMBER, own)
     found: dict[str, dict[str, Change]] = {}
     unread, placed = len(tensors) - sum(map(len, layers.values())), 0
     for place, factors in layers.items():
