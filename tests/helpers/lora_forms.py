@@ -165,15 +165,22 @@ def turned() -> Iterator[Form]:
     for place, kind in ((LINEAR, "kohya oft"), (LINEAR, "kohya oft constraint"), (CONV, "kohya oft")):
         yield one(SD1, "kohya's OFT", f"oft_unet_{flat(place)}", place, kind)
     yield one(SDXL, "kohya", kohya(DEEP), DEEP, "old glora")
+    for place, kind in ((LINEAR, "onetrainer oft"), (LINEAR, "onetrainer oft scaled"), (CONV, "onetrainer oft")):
+        yield one(SD1, "OneTrainer", kohya(place), place, kind)
+    yield one(FLUX, "OneTrainer", "lora_transformer_transformer_blocks_0_attn_to_out_0", FLUX_OUT, "onetrainer oft")
+    yield Form(FLUX, "OneTrainer", {"lora_unet_double_blocks_0_img_attn_qkv": IMG_QKV}, "onetrainer oft")
+
+
+PEFT_KINDS = ("peft lora", "peft rslora", "peft dora", "peft pattern", "peft loha", "peft lokr")
 
 
 def adapters() -> Iterator[Form]:
     """What peft saves, with its configuration beside the file or in it."""
-    for kind in ("peft lora", "peft rslora", "peft dora", "peft pattern", "peft loha", "peft lokr"):
+    for kind in (*PEFT_KINDS, "peft oft", "peft oft neumann", "peft oft shared", "peft ia3", "peft ia3 inward"):
         for prefix in ("base_model.model.", "unet.base_model.model."):
             yield Form(SD1, f"{prefix} folder", {prefix + LINEAR: (LINEAR,)}, kind, "peft", "", "folder")
     yield Form(SD1, "default folder", {f"base_model.model.{LINEAR}": (LINEAR,)}, "peft lora", "peft default", "", "folder")
-    for kind in ("peft lora", "peft dora"):
+    for kind in ("peft lora", "peft dora", "peft oft"):
         yield Form(SD1, "folder", {f"base_model.model.{CONV}": (CONV,)}, kind, "peft", "", "folder")
     for kind in ("peft lora", "peft rslora", "peft dora", "peft pattern"):
         yield Form(SD1, "metadata", {f"unet.{LINEAR}": (LINEAR,)}, kind, "peft", "", "metadata")
@@ -195,6 +202,7 @@ ADDED = ("attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj")
 FUSED = ("lora", "lokr", "loha", "lora dora rows", "oft", "glora", "full")
 SOME = ("lora", "lokr")
 FLUX_OUT = "transformer_blocks.0.attn.to_out.0"
+IMG_QKV = tuple(f"transformer_blocks.0.{part}" for part in QKV)
 
 
 def bfl(name: str) -> dict[str, str]:

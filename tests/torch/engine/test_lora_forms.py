@@ -107,9 +107,8 @@ K = "lora_unet_" + flat(LINEAR)
 QKV = "lora_unet_double_blocks_0_img_attn_qkv"
 TUCKED: dict[str, list[int]] = {"lora_down.weight": [3, 32], "lora_up.weight": [96, 3]}
 REFUSED: dict[str, tuple[str, dict[str, list[int]], str, str]] = {
-    "OFT of peft": (SD1, {f"unet.{LINEAR}.oft_R.weight": [4, 6]}, "lora-kind", "unsupported kind OFT (peft)"),
+    "OFT of old peft": (SD1, {f"unet.{LINEAR}.oft_r": [4, 4, 4]}, "lora-kind", "unsupported kind OFT (old peft)"),
     "BOFT of peft": (SD1, {f"unet.{LINEAR}.boft_R": [1, 4, 4, 4]}, "lora-kind", "unsupported kind BOFT (peft)"),
-    "IA3 of peft": (SD1, {f"unet.{LINEAR}.ia3_l": [8, 1]}, "lora-kind", "unsupported kind IA3 (peft)"),
     "VeRA": (SD1, {f"unet.{LINEAR}.vera_lambda_b": [8]}, "lora-kind", "unsupported kind VeRA"),
     "half a layer": (SD1, {f"{K}.lora_down.weight": [3, 16]}, "lora-unsupported", f"its layer {K} lacks lora_up"),
     "half a LoHa": (SD1, {f"{K}.hada_w1_a": [8, 3], f"{K}.hada_w1_b": [3, 16]}, "lora-unsupported", "lacks hada_w2_a"),

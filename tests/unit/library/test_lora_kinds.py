@@ -119,9 +119,9 @@ def test_the_kind_is_told_and_the_base_whatever_the_kind(case: str) -> None:
     ("patterns", "kind"),
     [
         ("oft_unet_down_blocks_0.oft_blocks[8,40,40]", "OFT"),
-        ("unet.down_blocks.0.attn1.to_q.oft_R.weight[8,40]", "OFT (peft)"),
+        ("unet.down_blocks.0.attn1.to_q.oft_R.weight[8,40]", "OFT"),
         ("base_model.model.down_blocks.0.attn1.to_q.{boft_R,boft_s}[1,8,40,40]", "BOFT (peft)"),
-        ("base_model.model.down_blocks.0.attn1.to_q.ia3_l[320,1]", "IA3 (peft)"),
+        ("base_model.model.down_blocks.0.attn1.to_q.ia3_l[320,1]", "IA3"),
         ("base_model.model.down_blocks.0.attn1.to_q.{vera_lambda_b,vera_lambda_d}[320]", "VeRA"),
         (f"{LAYER}.a1.weight[4,768] {LAYER}.a2.weight[320,4] {LAYER}.b1.weight[4,768] {LAYER}.b2.weight[320,4]", "GLoRA"),
         (f"{LAYER}.on_input[1] {LAYER}.weight[768]", "IA3"),

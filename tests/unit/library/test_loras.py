@@ -128,7 +128,7 @@ def test_of_many_those_are_told_first_that_are_spelled_nearly_alike(tmp_path: Pa
     assert "Found: watercolour, waterfall, a0, a1" in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "kind"), [("unet.a.oft_R.weight", "OFT (peft)"), ("unet.a.vera_lambda_b", "VeRA")])
+@pytest.mark.parametrize(("key", "kind"), [("unet.a.oft_r", "OFT (old peft)"), ("unet.a.vera_lambda_b", "VeRA")])
 def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Path, key: str, kind: str) -> None:
     (tmp_path / "a.safetensors").write_bytes(safetensors({key: ramp(2, 2)}))
     with pytest.raises(HalftoneError) as caught:

@@ -48,14 +48,16 @@ _KINDS: Final = (
     ("oft_blocks", ("rescale",)),
     ("oft_diag", ("rescale",)),
     ("a1", ("a2", "b1", "b2")),
+    ("oft_R", ("scaled_oft",)),
     ("on_input", ("weight",)),
+    ("ia3_l", ()),
     ("diff", ()),
     ("set_weight", ()),
     ("w_norm", ()),
 )
 """The factor that each kind has, and its others; the first that fits holds."""
 _BIASES: Final = frozenset({"diff_b", "b_norm", "up_bias"})
-_ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "oft_blocks", "oft_diag", "a1", "set_weight"})
+_ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "ia3_l", "oft_blocks", "oft_diag", "turns", "a1", "set_weight"})
 """Factors of changes that depend on the weight."""
 _BY_ROWS: Final = frozenset(
     {"lora_up", "hada_w1_a", "hada_w2_a", "b1", "rescale", "diff", "set_weight", "w_norm", *_BIASES}
@@ -153,6 +155,11 @@ class Change:
         if "on_input" in own:
             around = [1, -1] if bool(own["on_input"]) else [-1, 1]
             return exact * own["weight"].reshape([*around, *[1] * (exact.dim() - 2)])
+        if "ia3_l" in own:
+            return exact * (own["ia3_l"] - 1)
+        if "turns" in own:
+            inward = exact.flatten(1).unflatten(1, (-1, own["turns"].shape[-1]))
+            return torch.einsum("ork,rkc->orc", inward, own["turns"].expand(inward.shape[1], -1, -1)).reshape(exact.shape) - exact
         if "oft_blocks" in own or "oft_diag" in own:
             return _rotated(own, self.scale, exact, self.rows) - exact
         if "a1" in own:
@@ -194,6 +201,28 @@ def _rotated(own: Tensors, limit: float, exact: torch.Tensor, rows: Rows | None)
     if "rescale" in own:
         found = found * own["rescale"].reshape(-1, 1)
     return found.reshape(exact.shape)
+
+
+def _inward_turns(weight: torch.Tensor, config: Mapping[str, Any], *, scaled: bool, linear: bool) -> torch.Tensor:
+    """What the inputs of a weight are multiplied with (OFT of peft and OneTrainer), from the upper halves of skew matrices.
+
+    peft approximates them by Neumann's series if its configuration says so; OneTrainer, which writes none, always does.
+    """
+    size = (1 + math.isqrt(1 + 8 * weight.shape[1])) // 2
+    skew = torch.zeros(len(weight), size, size)
+    above = torch.triu_indices(size, size, 1)
+    skew[:, above[0], above[1]] = weight.float() / (2 * math.sqrt(size - 1) if scaled else 1)
+    skew = skew - skew.transpose(1, 2)
+    one = torch.eye(size)
+    if config and not config.get("use_cayley_neumann"):
+        found = torch.linalg.solve(one + skew, one - skew, left=False)
+    else:
+        power, found = skew, one + 2 * skew
+        for _ in range(int(config.get("num_cayley_neumann_terms") or 5) - 3):
+            power = power @ skew
+            found = found + 2 * power
+        found = found + power @ skew
+    return found.transpose(1, 2) if linear or config else found
 
 
 def _turns(blocks: torch.Tensor, limit: float) -> torch.Tensor:
@@ -285,10 +314,12 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
         placed += 1
         lost = 0
         for module, rows in modules.items():
-            target = networks[component].get_submodule(module)
+            target: Any = networks[component].get_submodule(module)
             given, left = _known({end: tensors[name] for end, name in factors.items()}, target)
             try:
-                own[module] = change = _change(given, config.get(component, {}), (place, module), rows)
+                own[module] = change = _change(
+                    given, config.get(component, {}), (place, module), rows, linear=target.weight.dim() == 2
+                )
                 _check(change, target)
             except KeyError as error:
                 raise Unusable(Words("its layer {0} lacks {1}", (place, str(error.args[0])))) from error
@@ -348,10 +379,15 @@ def _of_rows(lengths: torch.Tensor, target: Any) -> bool:
     return lengths.dim() == 1 or (lengths.dim() > 2 and lengths.shape[1] == target.weight.shape[0])
 
 
-def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None) -> Change:
+def _change(
+    tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None, *, linear: bool
+) -> Change:
     """places: of the layer, as the configuration may name it."""
     alpha = tensors.pop("alpha", None)
     scale = 1.0
+    if "oft_R" in tensors:
+        scaled = tensors.pop("scaled_oft", None) is not None
+        tensors = {"turns": _inward_turns(tensors.pop("oft_R"), config, scaled=scaled, linear=linear), **tensors}
     if "oft_blocks" in tensors:
         *_, blocks, size, _ = tensors["oft_blocks"].shape
         scale = float(alpha) * blocks * size if alpha is not None else 0.0
@@ -374,7 +410,7 @@ def _cut(change: Change, rows: Rows) -> Change:
             factors[name] = rows.of(tensor.T).T
         elif name in _BY_ROWS or (name == "weight" and not bool(factors["on_input"])):
             factors[name] = rows.of(tensor.reshape(rows.total, -1) if name == "weight" else tensor)
-        elif name == "dora_scale" and tensor.shape[0] == rows.total:
+        elif name in ("dora_scale", "ia3_l") and tensor.shape[0] == rows.total:
             factors[name] = rows.of(tensor)
         elif name == "dora_scale" and not rows.is_all:
             raise Unusable(Words("it is a DoRA whose magnitudes span layers that this model keeps separate"))

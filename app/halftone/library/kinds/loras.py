@@ -13,16 +13,15 @@ from halftone.library.kinds.marks import Shapes
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
     (r"hada_[wt][12](?:_[ab])?", "LoHa"),
     (r"lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
-    (r"(?:oft_blocks|oft_diag)", "OFT"),
-    (r"oft_[Rr](?:\.[^.\n]+)?(?:\.weight)?", "OFT (peft)"),
+    (r"(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
+    (r"oft_r(?:\.[^.\n]+)?", "OFT (old peft)"),
     (r"boft_[Rs](?:\.[^.\n]+)?(?:\.weight)?", "BOFT (peft)"),
-    (r"ia3_l(?:\.[^.\n]+)?(?:\.weight)?", "IA3 (peft)"),
     (r"vera_lambda_[bd](?:\.[^.\n]+)?(?:\.weight)?", "VeRA"),
     (r"[ab][12]\.weight", "GLoRA"),
     (r"lora(?:_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|\.(?:down|up)|_linear_layer\.(?:down|up))\.weight", "LoRA"),
     (r"lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
     (r"(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
-    (r"on_input", "IA3"),
+    (r"(?:on_input|ia3_l(?:\.[^.\n]+)?)", "IA3"),
     (r"(?:dora_scale|lora_magnitude_vector(?:\.[^.\n]+)?(?:\.weight)?)", "DoRA"),
     (r"(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
@@ -53,7 +52,7 @@ _PATHS: Final = 4096
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
 """Tensors of a convolution with more than two factors."""
 _ALONE: Final = (
-    "LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "OFT (peft)", "BOFT (peft)", "IA3 (peft)", "VeRA", "differences"
+    "LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "OFT (old peft)", "BOFT (peft)", "VeRA", "differences"
 )  # fmt: skip
 """In the order in which they name a file with several; DoRA only goes with another."""
 
