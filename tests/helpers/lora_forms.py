@@ -157,10 +157,10 @@ def texts() -> Iterator[Form]:
 def turned() -> Iterator[Form]:
     """OFT, BOFT and GLoRA."""
     kohya = UNET["kohya"]
-    kinds = ("oft", "oft constraint", "oft rescale", "boft", "boft constraint", "boft rescale", "glora", "old glora")
+    kinds = ("oft", "oft diag", "oft constraint", "oft rescale", "boft", "boft constraint", "boft rescale", "glora", "old glora")
     for names in ("kohya", "kohya, original", "LyCORIS"):
         yield from (one(SD1, names, UNET[names](LINEAR), LINEAR, kind) for kind in kinds)
-    yield from (one(SD1, "kohya", kohya(CONV), CONV, kind) for kind in ("oft", "oft rescale", "boft", "glora"))
+    yield from (one(SD1, "kohya", kohya(CONV), CONV, kind) for kind in ("oft", "oft diag", "oft rescale", "boft", "glora"))
     yield one(SD1, "kohya", kohya(POINT), POINT, "oft")
     for place, kind in ((LINEAR, "kohya oft"), (LINEAR, "kohya oft constraint"), (CONV, "kohya oft")):
         yield one(SD1, "kohya's OFT", f"oft_unet_{flat(place)}", place, kind)
@@ -193,8 +193,8 @@ def split(family: str, names: str, theirs: str, block: str, parts: tuple[str, ..
         yield Form(family, names, {theirs: tuple(f"{block}.{part}" for part in parts)}, kind, _spelling(theirs))
 
 
-def _spelling(theirs: str) -> str:
-    return "kohya" if theirs.startswith(("lora_", "lycoris_")) else "peft"
+def _spelling(theirs: str, names: str = "") -> str:
+    return "kohya" if theirs.startswith(("lora_", "lycoris_")) or names == "OneTrainer, dotted" else "peft"
 
 
 QKV = ("attn.to_q", "attn.to_k", "attn.to_v")
@@ -222,6 +222,7 @@ def own(name: str) -> dict[str, str]:
         "diffusers, ai-toolkit": f"transformer.{name}",
         "ai-toolkit": f"diffusion_model.{name}",
         "OneTrainer": f"lora_transformer_{flat(name)}",
+        "OneTrainer, dotted": f"transformer.{name}",
         "SimpleTuner's LyCORIS": f"lycoris_{flat(name)}",
         "musubi": f"lora_unet_{flat(name)}",
         "without a prefix": name,
@@ -271,7 +272,7 @@ def transformers() -> Iterator[Form]:
     for family, block, part, kinds in OWN:
         for names, theirs in own(f"{block}.{part}".lstrip(".")).items():
             for kind in kinds:
-                yield one(family, names, theirs, f"{block}.{part}".lstrip("."), kind, _spelling(theirs))
+                yield one(family, names, theirs, f"{block}.{part}".lstrip("."), kind, _spelling(theirs, names))
 
 
 FORMS: Final[tuple[Form, ...]] = (*unets(), *texts(), *turned(), *adapters(), *transformers())

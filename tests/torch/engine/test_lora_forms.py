@@ -10,7 +10,21 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tests.bench.families.table import CASES
-from tests.helpers.lora_forms import FLUX, FORMS, LINEAR, POINT, REFERENCES, SD1, SPELLINGS, Form, Tensors, drawn, flat
+from tests.helpers.lora_forms import (
+    FLUX,
+    FLUX2,
+    FORMS,
+    LINEAR,
+    POINT,
+    REFERENCES,
+    SD1,
+    SD3,
+    SPELLINGS,
+    Form,
+    Tensors,
+    drawn,
+    flat,
+)
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -192,3 +206,24 @@ def test_the_bias_of_an_up_factor_is_scaled_with_it(tmp_path: Path) -> None:
     held = {"weight": drawn("weight", [16, 8, 1, 1]), "bias": drawn("bias", [16])}
     found = adapter.layers["unet"][POINT].merged(held, 0.5)
     assert torch.allclose(found["bias"], held["bias"] + drawn("lora_B.bias", [16]))
+
+
+@pytest.mark.parametrize(("family", "width"), [(FLUX, 32), (FLUX2, 32), (SD3, 16)])
+@pytest.mark.parametrize("kind", ["lora", "lokr", "dora"])
+def test_halves_that_diffusers_swaps_are_swapped(tmp_path: Path, family: str, width: int, kind: str) -> None:
+    """The last modulation of a maker is shift and scale, diffusers' is scale and shift."""
+    shapes = {
+        "lora": {"lora_down.weight": [3, width], "lora_up.weight": [2 * width, 3]},
+        "lokr": {"lokr_w1": [4, 4], "lokr_w2": [width // 2, width // 4]},
+        "dora": {"lora_down.weight": [3, width], "lora_up.weight": [2 * width, 3], "dora_scale": [1, width]},
+    }[kind]
+    files: list[Path] = []
+    for place in ("lora_unet_final_layer_adaLN_modulation_1", "lora_transformer_norm_out_linear"):
+        files.append(tmp_path / f"{place}.safetensors")
+        save_file({f"{place}.{name}": drawn(name, shape) for name, shape in shapes.items()}, files[-1])
+    theirs, ours = (adapter.layers["transformer"]["norm_out.linear"] for adapter in read(family, files))
+    shift, scale = (held := drawn("weight", [2 * width, width])).chunk(2)
+    added = ours.merged({"weight": held}, 1.0)["weight"] - held
+    swapped = torch.cat([scale, shift])
+    found = theirs.merged({"weight": swapped}, 1.0)["weight"] - swapped
+    assert torch.allclose(torch.cat([*reversed(found.chunk(2))]), added, atol=1e-6)
