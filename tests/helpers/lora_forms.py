@@ -72,6 +72,7 @@ SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
     "dotted": _half(".lora."),
     "linear layer": _half(".lora_linear_layer."),
     "processor": _half("_lora."),
+    "XLabs": lambda name: f".{name.removeprefix('lora_')}",
     "peft magnitude": lambda name: f".{_peft(name).replace('dora_scale', 'lora_magnitude_vector')}",
     "peft magnitude weight": lambda name: f".{_peft(name).replace('dora_scale', 'lora_magnitude_vector.weight')}",
 }
@@ -108,7 +109,7 @@ UNET: Final[dict[str, Callable[[str], str]]] = {
     "ComfyUI": lambda name: f"diffusion_model.{ORIGINAL[name]}",
 }
 LINEAR_KINDS = ("lora", "loha", "lokr", "lora dora rows", "lora dora columns", "loha dora rows", "lokr dora columns", "lokr both")
-WHOLE_KINDS = ("lokr whole", "full", "ia3 input", "ia3 output", "lora rs", "kohya no alpha", "kohya lora", "comfy lora")
+WHOLE_KINDS = ("lokr whole", "full", "ia3 input", "ia3 output", "lora rs", "no alpha", "kohya lora", "comfy lora")
 CONV_KINDS = (
     "lora", "lora tucker", "lora dora rows", "lora dora columns", "loha", "loha tucker", "lokr", "lokr tucker", "lokr whole",
     "full", "ia3 output", "kohya lora",
@@ -265,6 +266,17 @@ OWN: Final[tuple[tuple[str, str, str, tuple[str, ...]], ...]] = (
 """Layers in diffusers' names: family, the block, its layer, kinds."""
 
 
+def xlabs() -> Iterator[Form]:
+    """It writes no alpha."""
+    added = tuple(f"{_DOUBLE}.{part}" for part in ADDED)
+    yield Form(FLUX, "XLabs", {"double_blocks.0.processor.qkv_lora1": IMG_QKV}, "no alpha", "XLabs")
+    yield Form(FLUX, "XLabs", {"diffusion_model.double_blocks.0.processor.qkv_lora2": added}, "no alpha", "XLabs")
+    yield one(FLUX, "XLabs", "double_blocks.0.processor.proj_lora1", FLUX_OUT, "no alpha", "XLabs")
+    yield one(FLUX, "XLabs", "double_blocks.0.processor.proj_lora2", f"{_DOUBLE}.attn.to_add_out", "no alpha", "XLabs")
+    single = tuple(f"{_JOINT}.{part}" for part in QKV)
+    yield Form(FLUX, "XLabs", {"single_blocks.0.processor.qkv": single}, "no alpha", "processor")
+
+
 def transformers() -> Iterator[Form]:
     for family, layer, block, parts, kinds in MAKERS:
         for names, theirs in bfl(layer).items():
@@ -275,7 +287,7 @@ def transformers() -> Iterator[Form]:
                 yield one(family, names, theirs, f"{block}.{part}".lstrip("."), kind, _spelling(theirs, names))
 
 
-FORMS: Final[tuple[Form, ...]] = (*unets(), *texts(), *turned(), *adapters(), *transformers())
+FORMS: Final[tuple[Form, ...]] = (*unets(), *texts(), *turned(), *adapters(), *transformers(), *xlabs())
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ FITS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "flux-kohya": (kohya("lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216), ("FLUX",), ""),
     "flux-toolkit": (peft("transformer.single_transformer_blocks.0.attn.to_q", 3072, 3072), ("FLUX",), ""),
     "flux-comfy": (peft("diffusion_model.single_blocks.0.linear1", 3072, 21504), ("FLUX",), ""),
+    "flux-xlabs": (
+        "double_blocks.0.processor.qkv_lora1.down.weight[16,3072] double_blocks.0.processor.qkv_lora1.up.weight[9216,16]",
+        ("FLUX",),
+        "",
+    ),
     "flux-double-only": (peft("transformer.transformer_blocks.0.attn.to_q", 3072, 3072), ("FLUX",), ""),
     "flux2": (peft("transformer.single_transformer_blocks.0.attn.to_qkv_mlp_proj", 6144, 55296), ("FLUX.2",), ""),
     "flux2-comfy": (peft("diffusion_model.single_blocks.0.linear1", 6144, 55296), ("FLUX.2",), "FLUX.2 dev"),

@@ -181,7 +181,7 @@ _PLAIN: Final = frozenset({"lora_down", "lora_up", "alpha"})
 """Factors of files that diffusers reads."""
 _ORIGINAL: Final = re.compile(r"lora_unet_(?:input_blocks|middle_block|output_blocks)_")
 _END: Final = re.compile(
-    r"(?:(?:\.lora[._]|_lora\.|\.lora_linear_layer\.)(down|up|mid|A|B)(?:\.(?!bias|\d)[^.]+)??(?:\.weight)?|"
+    r"(?:(?:\.lora[._]|_lora\.|(?<=_lora[12])\.|\.lora_linear_layer\.)(down|up|mid|A|B)(?:\.(?!bias|\d)[^.]+)??(?:\.weight)?|"
     r"\.(lora_B)(?:\.[^.]+)??\.bias|"
     r"\.(lora_magnitude_vector)(?:\.[^.]+)??(?:\.weight)?|"
     r"\.(oft_R)(?:\.[^.]+)??\.weight|\.oft_R\.(scaled_oft)|\.(ia3_l)(?:\.[^.]+)?|\.([ab][12])\.weight|"

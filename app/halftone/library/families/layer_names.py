@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from halftone.library.families.original_names import FLUX_NAMES, SD3_NAMES, Naming, Place
 
 _OUTWARD: Final = ("attn.to_q", "attn.to_k", "attn.to_v")
@@ -13,6 +15,22 @@ _SWAPPED: Final = ".adaLN_modulation."
 
 _Inside = dict[str, str | tuple[str, ...]]
 """Layer in a block -> layer, or the layers whose rows follow one another in it."""
+
+_XLABS_DOUBLE: Final[_Inside] = {
+    "processor.qkv_lora1": _OUTWARD,
+    "processor.qkv_lora2": _ADDED,
+    "processor.proj_lora1": "attn.to_out.0",
+    "processor.proj_lora2": "attn.to_add_out",
+}
+_XLABS_SINGLE: Final[_Inside] = {"processor.qkv": _OUTWARD, "processor.proj": "proj_out"}
+_FLUX: Final = msgspec.structs.replace(
+    FLUX_NAMES,
+    blocks={
+        name: (ours, inside | (_XLABS_DOUBLE if name == "double_blocks" else _XLABS_SINGLE))
+        for name, (ours, inside) in FLUX_NAMES.blocks.items()
+    },
+)
+"""With the names of XLabs, who count the LoRAs of a block."""
 
 _GUIDANCE: Final = "distilled_guidance_layer.layers"
 _IN_GUIDANCE: Final[_Inside] = {"in_layer": "linear_1", "out_layer": "linear_2"}
@@ -122,7 +140,7 @@ _WAN: Final = Naming(
     blocks={"blocks": ("blocks", _WAN_BLOCK)},
 )
 NAMINGS: Final[dict[str, Naming]] = {
-    "FluxTransformer2DModel": FLUX_NAMES,
+    "FluxTransformer2DModel": _FLUX,
     "SD3Transformer2DModel": SD3_NAMES,
     "ChromaTransformer2DModel": _CHROMA,
     "Flux2Transformer2DModel": _FLUX2,

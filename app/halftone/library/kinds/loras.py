@@ -26,8 +26,8 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
 """What follows the dot after a layer's path, and the kind that it is of."""
-_UNDERSCORED: Final = r"_lora\.(?:down|up)\.weight"
-"""The only one that follows an underscore."""
+_UNDERSCORED: Final = r"(?:_lora|(?<=_lora[12]))\.(?:down|up)\.weight"
+"""Those that follow an underscore, or a number of XLabs."""
 _ENDS: Final = re.compile(rf"(?:\.(?:{'|'.join(f'({end})' for end, _ in _KINDS)})|{_UNDERSCORED})$", re.MULTILINE)
 _WORDS: Final = (
     "lora",
@@ -45,8 +45,8 @@ _WORDS: Final = (
     "on_input",
 )
 """A file without any of these holds nothing of these kinds; that rules out most files."""
-_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b")
-_UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a")
+_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "down", "hada_w1_b")
+_UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "up", "hada_w1_a")
 _PATHS: Final = 4096
 """Paths of layers whose place is remembered: LoRAs of one model name the same ones."""
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
