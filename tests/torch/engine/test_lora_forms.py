@@ -1,7 +1,7 @@
 """LoRA files in the names of many programs: what is merged is what those programs' own code makes of it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -10,21 +10,29 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tests.bench.families.table import CASES
+from tests.helpers import makers_names
 from tests.helpers.lora_forms import (
+    CHROMA,
     FLUX,
     FLUX2,
     FORMS,
     LINEAR,
+    LUMINA,
     POINT,
+    QWEN,
     REFERENCES,
     SD1,
     SD3,
     SPELLINGS,
+    WAN,
+    Z_IMAGE,
     Form,
     Tensors,
     drawn,
     flat,
 )
+from tests.helpers.makers_names import theirs
+from tests.helpers.transformer_files import flux_original, sd3_original
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -227,3 +235,38 @@ def test_halves_that_diffusers_swaps_are_swapped(tmp_path: Path, family: str, wi
     swapped = torch.cat([scale, shift])
     found = theirs.merged({"weight": swapped}, 1.0)["weight"] - swapped
     assert torch.allclose(torch.cat([*reversed(found.chunk(2))]), added, atol=1e-6)
+
+
+WHOLE: dict[str, Callable[[Any], Tensors]] = {
+    FLUX: flux_original,
+    "SD 3": sd3_original,
+    FLUX2: lambda network: theirs(network, makers_names.FLUX2),
+    CHROMA: lambda network: theirs(network, makers_names.CHROMA),
+    QWEN: lambda network: dict(network.state_dict()),
+    WAN: lambda network: theirs(network, makers_names.WAN),
+    Z_IMAGE: lambda network: theirs(network, makers_names.Z_IMAGE),
+    LUMINA: lambda network: theirs(network, makers_names.LUMINA2),
+}
+ENDS = {"weight": "diff", "scale": "diff", "bias": "diff_b"}
+
+
+@pytest.mark.parametrize("family", WHOLE)
+@pytest.mark.parametrize("prefix", ["diffusion_model.", "lora_unet_"])
+def test_every_layer_has_a_place(tmp_path: Path, family: str, prefix: str) -> None:
+    """A file with the whole network, in its maker's names, as a difference from nothing."""
+    network = pipeline(family).transformer
+    tensors: Tensors = {}
+    for name, value in WHOLE[family](network).items():
+        layer, _, end = name.rpartition(".")
+        if end in ENDS and layer != "norm_final":  # which diffusers lacks
+            place = layer if prefix.endswith(".") else flat(layer)
+            tensors[f"{prefix}{place}.{ENDS[end]}"] = value.clone().contiguous()
+    save_file(tensors, tmp_path / "mine.safetensors")
+    (adapter,) = read(family, [tmp_path / "mine.safetensors"])
+    assert left_out([adapter]) == ()
+    found: Tensors = {}
+    for module, change in adapter.layers["transformer"].items():
+        held = {name: torch.zeros_like(value) for name, value in network.get_submodule(module).named_parameters(recurse=False)}
+        found |= {f"{module}.{name}": value for name, value in change.merged(held, 1.0).items()}
+    own = {name: value for name, value in network.named_parameters() if name.endswith((".weight", ".bias"))}
+    assert {name for name, value in own.items() if name not in found or not torch.equal(found[name], value)} == set()
