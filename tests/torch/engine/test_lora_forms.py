@@ -13,6 +13,7 @@ from tests.bench.families.table import CASES
 from tests.helpers import makers_names
 from tests.helpers.lora_forms import (
     CHROMA,
+    CONV,
     FLUX,
     FLUX2,
     FORMS,
@@ -201,6 +202,16 @@ def test_what_is_left_out_is_named(tmp_path: Path, case: str) -> None:
     (adapter,) = read(SD1, [tmp_path / "mine.safetensors"])
     assert list(map(str, left_out([adapter]))) == [words]
     assert list(adapter.layers["unet"]) == [LINEAR]
+
+
+def test_an_up_factor_without_the_dimensions_of_its_kernel_is_one_all_the_same(tmp_path: Path) -> None:
+    """LyCORIS writes a convolution's DyLoRA so."""
+    down, up = drawn("lora_down.weight", [3, 8, 3, 3]), drawn("lora_up.weight", [16, 3])
+    place = f"lora_unet_{flat(CONV)}"
+    save_file({f"{place}.lora_down.weight": down, f"{place}.lora_up.weight": up}, tmp_path / "mine.safetensors")
+    (adapter,) = read(SD1, [tmp_path / "mine.safetensors"])
+    added = adapter.layers["unet"][CONV].merged({"weight": torch.zeros(16, 8, 3, 3)}, 1.0)["weight"]
+    assert torch.allclose(added, torch.einsum("or,rikl->oikl", up, down), atol=1e-6)
 
 
 def test_the_bias_of_an_up_factor_is_scaled_with_it(tmp_path: Path) -> None:

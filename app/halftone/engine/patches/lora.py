@@ -46,6 +46,7 @@ from halftone.library.add_ons.lora_fit import other_base
 from halftone.library.add_ons.loras import LORA, is_plain
 from halftone.library.files.header import file_stamp, read_header
 from halftone.library.files.scan import TensorScan, scan_files
+from halftone.library.kinds.loras import place_of
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +115,9 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
     """
     at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
     found: list[Adapter] = []
-    networks = cache(lambda: _networks(_empty_copy(pipe, model)))
-    for lora in loras:
+    wanted = tuple(loras)
+    networks = cache(lambda: _networks(_empty_copy(pipe, model)) | _t5_encoders(pipe, wanted))
+    for lora in wanted:
         before = at_hand.get((lora.path, file_stamp(lora.path)))
         adapter = _read(pipe, model, lora, networks) if before is None else replace(before, lora=lora)
         if lora.weight:
@@ -198,10 +200,18 @@ def _followed(shell: Any, path: Path, readings: Mapping[str, Mapping[str, "_Peft
 
 
 def _networks(shell: Any) -> dict[str, nn.Module]:
-    """The networks to which diffusers itself adds LoRAs, and T5 encoders, to which kohya's scripts, OneTrainer and ComfyUI do."""
+    """The networks to which diffusers itself adds LoRAs."""
     names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
-    more = [name for name in _LAST_ENCODERS if type(getattr(shell, name, None)).__name__ == T5]
-    return {name: part for name in (*names, *more) if isinstance(part := getattr(shell, name, None), nn.Module)}
+    return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
+
+
+def _t5_encoders(pipe: Any, loras: Iterable[Lora]) -> dict[str, nn.Module]:
+    """Empty T5 encoders, where one of the LoRAs may be for them: kohya's scripts, OneTrainer and ComfyUI add LoRAs there, too."""
+    names = (tensor.name for lora in loras for tensor in read_header(Path(lora.path)).tensors)
+    if not any(place_of(name)[0] > 1 for name in names):
+        return {}
+    parts = {name: getattr(pipe, name, None) for name in _LAST_ENCODERS}
+    return {name: _empty(part) for name, part in parts.items() if part is not None and type(part).__name__ == T5}
 
 
 def _as_diffusers(
