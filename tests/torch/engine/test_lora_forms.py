@@ -24,6 +24,7 @@ from tests.helpers.lora_forms import (
     REFERENCES,
     SD1,
     SD3,
+    SDXL,
     SPELLINGS,
     WAN,
     Z_IMAGE,
@@ -33,6 +34,7 @@ from tests.helpers.lora_forms import (
     flat,
 )
 from tests.helpers.makers_names import theirs
+from tests.helpers.originals import unet_name
 from tests.helpers.transformer_files import flux_original, sd3_original
 
 from halftone.contract.errors import HalftoneError
@@ -261,23 +263,62 @@ WHOLE: dict[str, Callable[[Any], Tensors]] = {
 ENDS = {"weight": "diff", "scale": "diff", "bias": "diff_b"}
 
 
-@pytest.mark.parametrize("family", WHOLE)
-@pytest.mark.parametrize("prefix", ["diffusion_model.", "lora_unet_"])
-def test_every_layer_has_a_place(tmp_path: Path, family: str, prefix: str) -> None:
-    """A file with the whole network, in its maker's names, as a difference from nothing."""
-    network = pipeline(family).transformer
-    tensors: Tensors = {}
-    for name, value in WHOLE[family](network).items():
+def as_difference(tensors: Tensors, prefix: str, file: Path) -> Path:
+    """A file with these numbers as a difference from nothing."""
+    found: Tensors = {}
+    for name, value in tensors.items():
         layer, _, end = name.rpartition(".")
         if end in ENDS and layer != "norm_final":  # which diffusers lacks
             place = layer if prefix.endswith(".") else flat(layer)
-            tensors[f"{prefix}{place}.{ENDS[end]}"] = value.clone().contiguous()
-    save_file(tensors, tmp_path / "mine.safetensors")
-    (adapter,) = read(family, [tmp_path / "mine.safetensors"])
-    assert left_out([adapter]) == ()
+            found[f"{prefix}{place}.{ENDS[end]}"] = value.clone().contiguous()
+    save_file(found, file)
+    return file
+
+
+def lacking(network: Any, adapter: Adapter, component: str) -> set[str]:
+    """Parameters of a network that the adapter does not make of nothing."""
     found: Tensors = {}
-    for module, change in adapter.layers["transformer"].items():
+    for module, change in adapter.layers[component].items():
         held = {name: torch.zeros_like(value) for name, value in network.get_submodule(module).named_parameters(recurse=False)}
         found |= {f"{module}.{name}": value for name, value in change.merged(held, 1.0).items()}
     own = {name: value for name, value in network.named_parameters() if name.endswith((".weight", ".bias"))}
-    assert {name for name, value in own.items() if name not in found or not torch.equal(found[name], value)} == set()
+    return {name for name, value in own.items() if name not in found or not torch.equal(found[name], value)}
+
+
+@pytest.mark.parametrize("family", WHOLE)
+@pytest.mark.parametrize("prefix", ["diffusion_model.", "lora_unet_"])
+def test_every_layer_of_a_transformer_has_a_place(tmp_path: Path, family: str, prefix: str) -> None:
+    network = pipeline(family).transformer
+    (adapter,) = read(family, [as_difference(WHOLE[family](network), prefix, tmp_path / "mine.safetensors")])
+    assert left_out([adapter]) == ()
+    assert lacking(network, adapter, "transformer") == set()
+
+
+@pytest.mark.parametrize("family", [SD1, SDXL, "SD 2.x"])
+@pytest.mark.parametrize("prefix", ["diffusion_model.", "lora_unet_"])
+def test_every_layer_of_a_unet_has_a_place(tmp_path: Path, family: str, prefix: str) -> None:
+    network = pipeline(family).unet
+    tensors = {unet_name(name, network): value for name, value in network.state_dict().items()}
+    (adapter,) = read(family, [as_difference(tensors, prefix, tmp_path / "mine.safetensors")])
+    assert left_out([adapter]) == ()
+    assert lacking(network, adapter, "unet") == set()
+
+
+@pytest.mark.parametrize(
+    ("component", "prefix"),
+    [
+        ("text_encoder", "lora_te1_"),
+        ("text_encoder", "text_encoders.clip_l.transformer."),
+        ("text_encoder_2", "lora_te2_"),
+        ("text_encoder_2", "text_encoders.clip_g.transformer."),
+    ],
+)
+def test_every_layer_of_a_text_encoder_has_a_place(tmp_path: Path, component: str, prefix: str) -> None:
+    network = getattr(pipeline(SDXL), component)
+    wrapper = "" if any(name.startswith("text_model.") for name in network.state_dict()) else "text_model."
+    tensors = {
+        name if name == "text_projection.weight" else wrapper + name: value for name, value in network.state_dict().items()
+    }
+    (adapter,) = read(SDXL, [as_difference(tensors, prefix, tmp_path / "mine.safetensors")])
+    assert left_out([adapter]) == ()
+    assert lacking(network, adapter, component) == set()
