@@ -175,6 +175,30 @@ def test_what_cannot_be_used_is_refused_with_the_reason(tmp_path: Path, case: st
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["{", "\xff", '{"r": -1, "use_rslora": true}', '{"r": "x"}', '{"lora_alpha": [2]}', '{"alpha_pattern": 3}']
+)
+def test_a_configuration_that_cannot_be_read_is_the_reason(tmp_path: Path, text: str) -> None:
+    shapes = {"lokr_w1": [2, 4], "lokr_w2": [4, 4]}
+    tensors = {f"base_model.model.{LINEAR}.{name}": drawn(name, shape) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "adapter_model.safetensors")
+    (tmp_path / "adapter_config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(HalftoneError) as caught:
+        read(SD1, [tmp_path / "adapter_model.safetensors"])
+    assert "its configuration cannot be read" in str(caught.value)
+
+
+@pytest.mark.parametrize("terms", ["3", "1e12", '"x"'])
+def test_a_series_of_terms_that_nobody_writes_is_refused(tmp_path: Path, terms: str) -> None:
+    tensors = {f"base_model.model.{LINEAR}.oft_R.weight": drawn("oft_R.weight", [4, 6])}
+    save_file(tensors, tmp_path / "adapter_model.safetensors")
+    said = f'{{"use_cayley_neumann": true, "num_cayley_neumann_terms": {terms}}}'
+    (tmp_path / "adapter_config.json").write_text(said)
+    with pytest.raises(HalftoneError) as caught:
+        read(SD1, [tmp_path / "adapter_model.safetensors"])
+    assert "its configuration cannot be read" in str(caught.value)
+
+
 GOOD: dict[str, list[int]] = {f"{K}.lora_down.weight": [3, 16], f"{K}.lora_up.weight": [8, 3]}
 OTHER = "lora_unet_down_blocks_9_resnets_0_conv1"
 ONE_TENSOR = "1 tensor of the LoRA mine holds a change of a kind that this model cannot use and was left out."

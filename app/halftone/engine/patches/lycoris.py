@@ -56,6 +56,8 @@ _KINDS: Final = (
     ("w_norm", ()),
 )
 """The factor that each kind has, and its others; the first that fits holds."""
+_TERMS: Final = range(4, 65)
+"""Of Neumann's series; with fewer peft's is another one."""
 _BIASES: Final = frozenset({"diff_b", "b_norm", "up_bias"})
 _ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "ia3_l", "oft_blocks", "oft_diag", "turns", "a1", "set_weight"})
 """Factors of changes that depend on the weight."""
@@ -71,6 +73,9 @@ class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())
         self.words = words
+
+
+_UNREADABLE: Final = Words("its configuration cannot be read")
 
 
 class Rows(NamedTuple):
@@ -218,7 +223,10 @@ def _inward_turns(weight: torch.Tensor, config: Mapping[str, Any], *, scaled: bo
         found = torch.linalg.solve(one + skew, one - skew, left=False)
     else:
         power, found = skew, one + 2 * skew
-        for _ in range(int(config.get("num_cayley_neumann_terms") or 5) - 3):
+        terms = config.get("num_cayley_neumann_terms", 5)
+        if terms not in _TERMS:
+            raise Unusable(_UNREADABLE)
+        for _ in range(terms - 3):
             power = power @ skew
             found = found + 2 * power
         found = found + power @ skew
@@ -396,10 +404,18 @@ def _change(
         if alpha is not None:
             scale = float(alpha) / rank if rank else 1.0
         elif config:
-            rank = rank or _told(config, "r", places)
-            scale = _told(config, "alpha", places) / (math.sqrt(rank) if config.get("use_rslora") else rank)
+            scale = _scale(config, rank, places)
     change = Change(tensors, scale, rows)
     return change if rows is None else _cut(change, rows)
+
+
+def _scale(config: Mapping[str, Any], rank: int, places: Sequence[str]) -> float:
+    """Alpha through the rank, or through its root. rank: 0 where the factors do not tell it. Raises Unusable."""
+    try:
+        found = rank or _told(config, "r", places)
+        return _told(config, "alpha", places) / (math.sqrt(found) if config.get("use_rslora") else found)
+    except (TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+        raise Unusable(_UNREADABLE) from error
 
 
 def _cut(change: Change, rows: Rows) -> Change:
@@ -431,7 +447,7 @@ def _config(path: Path) -> dict[str, Mapping[str, Any]]:
     """
     file = path.with_name(_PEFT_CONFIG)
     if path.stem == _PEFT_FILE and file.is_file():
-        said = _entries(file.read_text(encoding="utf-8"))
+        said = _entries(file.read_bytes())
         return dict.fromkeys(("unet", "transformer", "prior", "text_encoder", "text_encoder_2", "text_encoder_3"), said)
     found: dict[str, dict[str, Any]] = {}
     for key, value in _entries(read_header(path).metadata.get(_DIFFUSERS_CONFIG, "{}")).items():
@@ -440,8 +456,11 @@ def _config(path: Path) -> dict[str, Mapping[str, Any]]:
     return dict(found)
 
 
-def _entries(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+def _entries(text: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Unusable(_UNREADABLE) from error
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
