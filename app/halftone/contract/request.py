@@ -50,6 +50,9 @@ class Numerics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     on_black: OnBlack = "recover"
 
 
+_SAME_NAMES: Final = ("adapter_model", "pytorch_lora_weights")
+
+
 class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An add-on to a model: a safetensors file, and how much of it is added to the model's weights."""
 
@@ -58,8 +61,14 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     @property
     def name(self) -> str:
-        """Its file's name without the ending."""
-        return PurePath(self.path.replace("\\", "/")).stem or self.path
+        """As `add_on_name` has it."""
+        return add_on_name(self.path)
+
+
+def add_on_name(path: str) -> str:
+    """A file's name without the ending; its folder's where peft and diffusers give every file the same name."""
+    file = PurePath(path.replace("\\", "/"))
+    return (file.parent.name if file.stem in _SAME_NAMES else "") or file.stem or path
 
 
 def model_stem(path: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import add_on_name
 from halftone.contract.vocabulary import POCKET
 from halftone.contract.wording import Words
 from halftone.library.add_ons.denoiser_files import unreadable
@@ -341,7 +342,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
     size = found.size or 512
     facts = ModelFacts(
         id=str(path) if model != POCKET else model,
-        name=path.stem,
+        name=add_on_name(str(path)),
         path=str(path),
         family=listed_as(found),
         format="single-file",

@@ -294,6 +294,22 @@ def test_a_text_encoder_without_output_layers_is_changed_whole(
     assert torch.equal(ours[out].data, plain[out].data)
 
 
+def test_t5_is_changed_for_a_picture_and_comes_back(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    """diffusers adds no LoRA to it."""
+    layer = "encoder.block.0.layer.0.SelfAttention.q"
+    place = f"lora_te3_{layer.replace('.', '_')}"
+    up, down = torch.randn(16, RANK) * 0.1, torch.randn(RANK, 32) * 0.1
+    save_file({f"{place}.lora_down.weight": down, f"{place}.lora_up.weight": up}, tmp_path / "t5.safetensors")
+    plain: torch.Tensor = load_tiny(models["sd3"]).text_encoder_3.get_submodule(layer).weight.data
+    run: Any = {"family": "sd3", "loras": (Lora(path=str(tmp_path / "t5.safetensors"), weight=0.5),)}
+    report, _ = generate(engine, models["sd3"], **run)
+    assert not any("left out" in reason for reason in map(str, report.plan.reasons))
+    ours: Any = of(engine.loaded).modules["text_encoder_3"].get_submodule(layer)
+    torch.testing.assert_close(ours.weight.data.cpu(), plain + 0.5 * up @ down, rtol=1e-5, atol=1e-6)
+    generate(engine, models["sd3"], family="sd3")
+    assert torch.equal(ours.weight.data.cpu(), plain)
+
+
 def test_a_lora_for_another_base_is_refused_without_a_word_of_the_libraries(
     engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,15 +119,19 @@ def test_magnitudes_that_go_over_several_layers_are_refused(pipelines: dict[str,
     assert "DoRA" in str(caught.value)
 
 
-def test_parts_for_a_text_encoder_that_takes_none_are_told(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+def test_t5_is_changed_under_every_name(pipelines: dict[str, Loaded], tmp_path: Path) -> None:
+    """diffusers adds no LoRA to it."""
     loaded = pipelines["FLUX.1 dev"]
-    tensors, wanted = lora_of(loaded.pipe.transformer, "lora_unet_", "_", FLUX)
-    text = "lora_te2_encoder_block_0_layer_0_SelfAttention_q"
-    tensors |= {f"{text}.lora_down.weight": torch.ones(RANK, 32), f"{text}.lora_up.weight": torch.ones(32, RANK)}
-    adapter = read(loaded, tensors, tmp_path / "a.safetensors")
-    check_added(loaded, adapter, wanted)
-    (told,) = left_out([adapter])
-    assert str(told) == "1 of 5 layers of the LoRA a do not fit this model and were left out."
+    layer = "encoder.block.0.layer.0.SelfAttention.q"
+    places = [prefix + layer.replace(".", "_") for prefix in ("lora_te2_", "lora_te3_")]
+    places += [prefix + layer for prefix in ("text_encoder_2.", "text_encoders.t5xxl.transformer.")]
+    exact = exact_weights(loaded.pipe.text_encoder_2)
+    for place in places:
+        tensors = {f"{place}.lora_down.weight": torch.ones(RANK, 32), f"{place}.lora_up.weight": torch.ones(16, RANK)}
+        adapter = read(loaded, tensors, tmp_path / "a.safetensors")
+        assert left_out([adapter]) == ()
+        added = exact.but(patches_of([adapter], "text_encoder_2"))[f"{layer}.weight"] - exact[f"{layer}.weight"]
+        assert torch.allclose(added, torch.full((16, 32), WEIGHT * RANK), atol=1e-6)
 
 
 def test_a_bias_is_changed_beside_the_magnitudes(pipelines: dict[str, Loaded], tmp_path: Path) -> None:

@@ -118,6 +118,27 @@ def test_a_file_with_the_whole_model_is_read_by_its_own_names(tmp_path: Path) ->
             check_lora_fit(lora(tmp_path, kohya(1024, 320)), facts)
 
 
+def chroma(tmp_path: Path, width: int) -> ModelFacts:
+    root = write_folder(tmp_path / "chroma", "ChromaPipeline")
+    write_json(root / "transformer" / "config.json", {"_class_name": "ChromaTransformer2DModel"})
+    layers = tensors(f"transformer_blocks.0.attn.{{to_q,to_k,to_v}}.weight[{width},{width}]")
+    write_sparse(root / "transformer" / "diffusion_pytorch_model.safetensors", header_of(layers))
+    return ModelFacts(
+        id="m", name="m", path=str(root), family="Chroma", format="diffusers", stored_dtype="float16", fingerprint="",
+        size_bytes=1, components=("transformer",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["lora_unet_double_blocks_0_img_attn_qkv", "diffusion_model.double_blocks.0.img_attn.qkv"])
+def test_layers_that_a_maker_joins_are_compared(tmp_path: Path, place: str) -> None:
+    """The widths of FLUX.1 are Chroma's, too."""
+    for patterns in (kohya(3072, 9216, place), f"{place}.oft_blocks[8,1152,1152]"):
+        check_lora_fit(lora(tmp_path, patterns), chroma(tmp_path, 3072))
+    with pytest.raises(HalftoneError) as caught:
+        check_lora_fit(lora(tmp_path, kohya(3072, 9216, place)), chroma(tmp_path, 1536))
+    assert "it was made for FLUX" in str(caught.value)
+
+
 def test_an_embedding_of_another_width_is_refused_from_its_header(model: ModelFacts, tmp_path: Path) -> None:
     for width, fits in ((768, True), (1024, False)):
         file = tmp_path / f"{width}.safetensors"

@@ -51,6 +51,11 @@ FITS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "flux-kohya": (kohya("lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216), ("FLUX",), ""),
     "flux-toolkit": (peft("transformer.single_transformer_blocks.0.attn.to_q", 3072, 3072), ("FLUX",), ""),
     "flux-comfy": (peft("diffusion_model.single_blocks.0.linear1", 3072, 21504), ("FLUX",), ""),
+    "flux-xlabs": (
+        "double_blocks.0.processor.qkv_lora1.down.weight[16,3072] double_blocks.0.processor.qkv_lora1.up.weight[9216,16]",
+        ("FLUX",),
+        "",
+    ),
     "flux-double-only": (peft("transformer.transformer_blocks.0.attn.to_q", 3072, 3072), ("FLUX",), ""),
     "flux2": (peft("transformer.single_transformer_blocks.0.attn.to_qkv_mlp_proj", 6144, 55296), ("FLUX.2",), ""),
     "flux2-comfy": (peft("diffusion_model.single_blocks.0.linear1", 6144, 55296), ("FLUX.2",), "FLUX.2 dev"),
@@ -119,9 +124,9 @@ def test_the_kind_is_told_and_the_base_whatever_the_kind(case: str) -> None:
     ("patterns", "kind"),
     [
         ("oft_unet_down_blocks_0.oft_blocks[8,40,40]", "OFT"),
-        ("unet.down_blocks.0.attn1.to_q.oft_R.weight[8,40]", "OFT (peft)"),
+        ("unet.down_blocks.0.attn1.to_q.oft_R.weight[8,40]", "OFT"),
         ("base_model.model.down_blocks.0.attn1.to_q.{boft_R,boft_s}[1,8,40,40]", "BOFT (peft)"),
-        ("base_model.model.down_blocks.0.attn1.to_q.ia3_l[320,1]", "IA3 (peft)"),
+        ("base_model.model.down_blocks.0.attn1.to_q.ia3_l[320,1]", "IA3"),
         ("base_model.model.down_blocks.0.attn1.to_q.{vera_lambda_b,vera_lambda_d}[320]", "VeRA"),
         (f"{LAYER}.a1.weight[4,768] {LAYER}.a2.weight[320,4] {LAYER}.b1.weight[4,768] {LAYER}.b2.weight[320,4]", "GLoRA"),
         (f"{LAYER}.on_input[1] {LAYER}.weight[768]", "IA3"),

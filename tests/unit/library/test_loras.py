@@ -128,7 +128,7 @@ def test_of_many_those_are_told_first_that_are_spelled_nearly_alike(tmp_path: Pa
     assert "Found: watercolour, waterfall, a0, a1" in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "kind"), [("unet.a.oft_R.weight", "OFT (peft)"), ("unet.a.vera_lambda_b", "VeRA")])
+@pytest.mark.parametrize(("key", "kind"), [("unet.a.oft_r", "OFT (old peft)"), ("unet.a.vera_lambda_b", "VeRA")])
 def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Path, key: str, kind: str) -> None:
     (tmp_path / "a.safetensors").write_bytes(safetensors({key: ramp(2, 2)}))
     with pytest.raises(HalftoneError) as caught:
@@ -137,3 +137,14 @@ def test_a_kind_that_is_not_understood_is_named_with_those_that_are(tmp_path: Pa
         f"The LoRA a is of the unsupported kind {kind}. Supported: LoRA, LoCon, LoHa, LoKr, OFT, BOFT, "
         "GLoRA, IA3, DoRA and full weight differences. Choose another LoRA, or remove it."
     )
+
+
+@pytest.mark.parametrize("file", ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"])
+def test_a_file_that_every_adapter_has_is_called_by_its_folder(tmp_path: Path, file: str) -> None:
+    for name in ("ink", "clay"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_bytes(safetensors({"base_model.model.a.lora_A.weight": ramp(2)}))
+        (tmp_path / name / "adapter_config.json").write_text("{}")
+    found = known_loras((str(tmp_path),))
+    assert found == {name: str(tmp_path / name / file) for name in ("clay", "ink")}
+    assert Lora(path=found["ink"]).name == "ink"

@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -34,7 +35,7 @@ from halftone.engine.patches.lora_rows import (
     with_lengths,
     without_lengths,
 )
-from halftone.engine.patches.lycoris import Unusable, read_changes
+from halftone.engine.patches.lycoris import EMBEDDING, T5, Unusable, read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
@@ -45,6 +46,7 @@ from halftone.library.add_ons.lora_fit import other_base
 from halftone.library.add_ons.loras import LORA, is_plain
 from halftone.library.files.header import file_stamp, read_header
 from halftone.library.files.scan import TensorScan, scan_files
+from halftone.library.kinds.loras import place_of
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +57,12 @@ _DOWN: Final = re.compile(r"lora(?:_down|_A|\.down|_linear_layer\.down)(?:\.defa
 """One of a LoRA's tensors for each layer, in every form."""
 _UNFIT: Final = (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, NotImplementedError)
 """What is raised for a file that does not fit."""
+_LAST_ENCODERS: Final = ("text_encoder_2", "text_encoder_3")
 _JOINED: Final = re.compile(r"qkv|in_proj|linear[12]")
 """Parts of the names of layers that diffusers splits into several."""
+
+
+_Networks = Callable[[], Mapping[str, nn.Module]]
 
 
 class Change(Protocol):
@@ -99,6 +105,8 @@ class Adapter:
     total: int = 0
     unread: int = 0
     """Tensors of it that hold changes of kinds that are not known for their layers."""
+    embeddings: tuple[str, ...] = ()
+    """Names of textual inversions in it, which are not used."""
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
@@ -107,20 +115,22 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
     """
     at_hand = {(adapter.lora.path, adapter.version): adapter for adapter in known}
     found: list[Adapter] = []
-    for lora in loras:
+    wanted = tuple(loras)
+    networks = cache(lambda: _networks(_empty_copy(pipe, model)) | _t5_encoders(pipe, wanted))
+    for lora in wanted:
         before = at_hand.get((lora.path, file_stamp(lora.path)))
-        adapter = _read(pipe, model, lora) if before is None else replace(before, lora=lora)
+        adapter = _read(pipe, model, lora, networks) if before is None else replace(before, lora=lora)
         if lora.weight:
             found.append(adapter)
     return tuple(found)
 
 
-def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
+def _read(pipe: Any, model: ModelFacts, lora: Lora, networks: _Networks) -> Adapter:
     version = file_stamp(lora.path)
     bad = tuple(scan for scan in scan_files(((LORA, Path(lora.path)),)) if scan.nonfinite)
     path = Path(lora.path)
     try:
-        read = _read_layers(lambda: _empty_copy(pipe, model, lora), path)
+        read = _read_layers(networks, lambda: _empty_copy(pipe, model), path)
     except Unusable as error:
         raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=error.words) from error
     except (OSError, SafetensorError) as error:
@@ -132,7 +142,9 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora) -> Adapter:
         raise other_base(lora, model, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
         raise other_base(lora, model, Words("none of its tensors fits the model"))
-    return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread)
+    names = (tensor.name for tensor in read_header(path).tensors if tensor.name.startswith(EMBEDDING))
+    embeddings = dict.fromkeys(name.removeprefix(EMBEDDING).partition(".")[0] for name in names)
+    return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread, tuple(embeddings))
 
 
 class _Read(NamedTuple):
@@ -144,15 +156,15 @@ class _Read(NamedTuple):
     unread: int = 0
 
 
-def _read_layers(shell: Callable[[], Any], path: Path) -> _Read:
-    """shell: makes an empty copy of the pipeline. Raises Unusable."""
-    found = read_changes(path, _networks(shell()))
+def _read_layers(networks: _Networks, shell: Callable[[], Any], path: Path) -> _Read:
+    """networks: of an empty copy of the pipeline; shell: makes another, which diffusers fills. Raises Unusable."""
+    found = read_changes(path, networks())
     own = _Read(found.layers, found.total, found.total - found.placed, found.unread)
     names = [tensor.name for tensor in read_header(path).tensors]
     if (own.layers and not own.left_out) or not any(_DOWN.search(name) for name in names):
         return own
     try:
-        theirs = _read_by_diffusers(shell, path, plain=is_plain(names))
+        theirs = _read_by_diffusers(shell, path, own.unread, plain=is_plain(names))
     except (Unusable, *_UNFIT) as error:
         if is_out_of_memory(error) or not own.layers:
             raise
@@ -161,11 +173,11 @@ def _read_layers(shell: Callable[[], Any], path: Path) -> _Read:
     return theirs if theirs.layers and (theirs.left_out < own.left_out or not own.layers) else own
 
 
-def _read_by_diffusers(shell: Callable[[], Any], path: Path, *, plain: bool) -> _Read:
-    """It knows the names of more families, but none of them with magnitudes of DoRA."""
+def _read_by_diffusers(shell: Callable[[], Any], path: Path, unread: int, *, plain: bool) -> _Read:
+    """It knows the names of more families, but none of them with magnitudes of DoRA. unread: tensors that are of no layer."""
     readings = _as_diffusers(shell(), path, None if plain else without_lengths(load_file(path)))
     if plain and (total := _layers_in(path)):
-        return _Read(readings, total, max(0, total - sum(map(len, readings.values()))))
+        return _Read(readings, total, max(0, total - sum(map(len, readings.values()))), unread)
     return _followed(shell(), path, readings)
 
 
@@ -191,6 +203,15 @@ def _networks(shell: Any) -> dict[str, nn.Module]:
     """The networks to which diffusers itself adds LoRAs."""
     names = cast("list[str]", getattr(type(shell), "_lora_loadable_modules", []))
     return {name: part for name in names if isinstance(part := getattr(shell, name, None), nn.Module)}
+
+
+def _t5_encoders(pipe: Any, loras: Iterable[Lora]) -> dict[str, nn.Module]:
+    """Empty T5 encoders, where one of the LoRAs may be for them: kohya's scripts, OneTrainer and ComfyUI add LoRAs there, too."""
+    names = (tensor.name for lora in loras for tensor in read_header(Path(lora.path)).tensors)
+    if not any(place_of(name)[0] > 1 for name in names):
+        return {}
+    parts = {name: getattr(pipe, name, None) for name in _LAST_ENCODERS}
+    return {name: _empty(part) for name, part in parts.items() if part is not None and type(part).__name__ == T5}
 
 
 def _as_diffusers(
@@ -226,16 +247,17 @@ def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
         for adapter in found
         if adapter.unread
     ]
-    return (*layers, *tensors)
+    own = "The embedding {0} in the LoRA {1} was left out. To use it, save it as a file of its own."
+    embeddings = [Words(own, (name, adapter.lora.name)) for adapter in found for name in adapter.embeddings]
+    return (*layers, *tensors, *embeddings)
 
 
-def _empty_copy(pipe: Any, model: ModelFacts, lora: Lora) -> Any:
-    """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is."""
+def _empty_copy(pipe: Any, model: ModelFacts) -> Any:
+    """The pipeline with components that have their shapes, but no memory: what is loaded stays as it is. Raises Unusable."""
     parts = _networks(pipe)
     takes = [part for part in parts.values() if hasattr(part, "load_lora_adapter")]
     if not takes or not callable(getattr(pipe, "load_lora_weights", None)):
-        detail = Words("diffusers cannot add LoRAs to {0} models", (model.family,))
-        raise HalftoneError("lora-unsupported", name=lora.name, model=model.name, detail=detail)
+        raise Unusable(Words("diffusers cannot add LoRAs to {0} models", (model.family,)))
     shell = copy.copy(pipe)
     vars(shell).update({name: _empty(part) for name, part in parts.items()})
     return shell

@@ -24,7 +24,7 @@ from halftone.library.add_ons.loras import layers_of
 from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.original_names import original_unet_names
 from halftone.library.files.header import read_header
-from halftone.library.kinds.loras import place_of
+from halftone.library.kinds.loras import is_first_form, place_of
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -32,6 +32,11 @@ _PEFT_FILE: Final = "adapter_model"
 _PEFT_CONFIG: Final = "adapter_config.json"
 _DIFFUSERS_CONFIG: Final = "lora_adapter_metadata"
 """Entry of a file's own metadata in which diffusers keeps what peft writes into a file beside it."""
+EMBEDDING: Final = "bundle_emb."
+"""Begins the names of a textual inversion's tensors in the file of a LoRA."""
+T5: Final = "T5EncoderModel"
+_T5_NUMBER: Final = 3
+"""kohya's scripts and ComfyUI count it third, also where a model has only one encoder beside it."""
 _RANKS: Final = {"lora_down": 0, "hada_w1_b": 0, "lokr_w1_b": 0, "lokr_w2_b": 0, "a2": 0}
 """Factors that tell the rank, and in which of their dimensions."""
 _WRAPPER: Final = "text_model_"
@@ -43,14 +48,18 @@ _KINDS: Final = (
     ("oft_blocks", ("rescale",)),
     ("oft_diag", ("rescale",)),
     ("a1", ("a2", "b1", "b2")),
+    ("oft_R", ("scaled_oft",)),
     ("on_input", ("weight",)),
+    ("ia3_l", ()),
     ("diff", ()),
     ("set_weight", ()),
     ("w_norm", ()),
 )
 """The factor that each kind has, and its others; the first that fits holds."""
-_BIASES: Final = frozenset({"diff_b", "b_norm"})
-_ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "oft_blocks", "oft_diag", "a1", "set_weight"})
+_TERMS: Final = range(4, 65)
+"""Of Neumann's series; with fewer peft's is another one."""
+_BIASES: Final = frozenset({"diff_b", "b_norm", "up_bias"})
+_ON_WEIGHTS: Final = frozenset({"dora_scale", "on_input", "ia3_l", "oft_blocks", "oft_diag", "turns", "a1", "set_weight"})
 """Factors of changes that depend on the weight."""
 _BY_ROWS: Final = frozenset(
     {"lora_up", "hada_w1_a", "hada_w2_a", "b1", "rescale", "diff", "set_weight", "w_norm", *_BIASES}
@@ -64,6 +73,9 @@ class Unusable(Exception):  # noqa: N818 - why a LoRA cannot be used, as the end
     def __init__(self, words: Words) -> None:
         super().__init__(words.text())
         self.words = words
+
+
+_UNREADABLE: Final = Words("its configuration cannot be read")
 
 
 class Rows(NamedTuple):
@@ -134,7 +146,8 @@ class Change:
             found["weight"] = held["weight"] + weight * given
         for name in _BIASES & own.keys():
             if "bias" in held:
-                found["bias"] = held["bias"] + weight * _shaped(own[name], held["bias"])
+                share = weight * self.scale if name == "up_bias" else weight
+                found["bias"] = found["bias"] + share * _shaped(own[name], held["bias"])
         return found
 
     def _change(self, own: Tensors, exact: torch.Tensor) -> torch.Tensor | None:
@@ -147,6 +160,11 @@ class Change:
         if "on_input" in own:
             around = [1, -1] if bool(own["on_input"]) else [-1, 1]
             return exact * own["weight"].reshape([*around, *[1] * (exact.dim() - 2)])
+        if "ia3_l" in own:
+            return exact * (own["ia3_l"] - 1)
+        if "turns" in own:
+            inward = exact.flatten(1).unflatten(1, (-1, own["turns"].shape[-1]))
+            return torch.einsum("ork,rkc->orc", inward, own["turns"].expand(inward.shape[1], -1, -1)).reshape(exact.shape) - exact
         if "oft_blocks" in own or "oft_diag" in own:
             return _rotated(own, self.scale, exact, self.rows) - exact
         if "a1" in own:
@@ -188,6 +206,31 @@ def _rotated(own: Tensors, limit: float, exact: torch.Tensor, rows: Rows | None)
     if "rescale" in own:
         found = found * own["rescale"].reshape(-1, 1)
     return found.reshape(exact.shape)
+
+
+def _inward_turns(weight: torch.Tensor, config: Mapping[str, Any], *, scaled: bool, linear: bool) -> torch.Tensor:
+    """What the inputs of a weight are multiplied with (OFT of peft and OneTrainer), from the upper halves of skew matrices.
+
+    peft approximates them by Neumann's series if its configuration says so; OneTrainer, which writes none, always does.
+    """
+    size = (1 + math.isqrt(1 + 8 * weight.shape[1])) // 2
+    skew = torch.zeros(len(weight), size, size)
+    above = torch.triu_indices(size, size, 1)
+    skew[:, above[0], above[1]] = weight.float() / (2 * math.sqrt(size - 1) if scaled else 1)
+    skew = skew - skew.transpose(1, 2)
+    one = torch.eye(size)
+    if config and not config.get("use_cayley_neumann"):
+        found = torch.linalg.solve(one + skew, one - skew, left=False)
+    else:
+        power, found = skew, one + 2 * skew
+        terms = config.get("num_cayley_neumann_terms", 5)
+        if terms not in _TERMS:
+            raise Unusable(_UNREADABLE)
+        for _ in range(terms - 3):
+            power = power @ skew
+            found = found + 2 * power
+        found = found + power @ skew
+    return found.transpose(1, 2) if linear or config else found
 
 
 def _turns(blocks: torch.Tensor, limit: float) -> torch.Tensor:
@@ -255,15 +298,18 @@ class Found(NamedTuple):
 def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
     """Read a file by the names of layers that are known here. networks: component -> its network, which may be empty.
 
-    Raises ValueError, RuntimeError or KeyError where a layer has another size than the network's, Unusable where it cannot be
-    cut as the network is, OSError or SafetensorError.
+    Raises ValueError or RuntimeError where a layer has another size than the network's, Unusable where it lacks something or
+    cannot be cut as the network is, OSError or SafetensorError.
     """
-    tensors = load_file(path)
+    tensors = {name: tensor for name, tensor in load_file(path).items() if not name.startswith(EMBEDDING)}
     layers = layers_of(tensors)
     config = _config(path)
     known: dict[int, tuple[str, dict[str, dict[str, Rows | None]]]] = {}
     for name, network in networks.items():
-        known.setdefault(_number(name), (name, _modules(network)))
+        own = name, _modules(network)
+        known.setdefault(_number(name), own)
+        if type(network).__name__ == T5:
+            known.setdefault(_T5_NUMBER, own)
     found: dict[str, dict[str, Change]] = {}
     unread, placed = len(tensors) - sum(map(len, layers.values())), 0
     for place, factors in layers.items():
@@ -276,11 +322,15 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
         placed += 1
         lost = 0
         for module, rows in modules.items():
-            target = networks[component].get_submodule(module)
+            target: Any = networks[component].get_submodule(module)
             given, left = _known({end: tensors[name] for end, name in factors.items()}, target)
-            change = _change(given, config.get(component, {}), (place, module), rows)
-            _check(change, target)
-            own[module] = change
+            try:
+                own[module] = change = _change(
+                    given, config.get(component, {}), (place, module), rows, linear=target.weight.dim() == 2
+                )
+                _check(change, target)
+            except KeyError as error:
+                raise Unusable(Words("its layer {0} lacks {1}", (place, str(error.args[0])))) from error
             biased = getattr(target, "bias", None) is not None
             lost = left + (0 if biased else len(_BIASES & change.factors.keys()))
         unread += lost
@@ -327,7 +377,7 @@ def _known(given: dict[str, torch.Tensor], target: Any) -> tuple[dict[str, torch
     kind = next(((name, *more) for name, more in _KINDS if name in given), ())
     kind = (*kind, "alpha", "dora_scale") if kind else ("alpha",)
     found = {name: value for name, value in given.items() if name in (*kind, *_BIASES)}
-    if "a1" in found and _is_first_form(found, target.weight.shape):
+    if "a1" in found and is_first_form(found["a1"].shape):
         found |= {f"{side}{number}": given[f"{side}{3 - number}"] for side in "ab" for number in (1, 2)}
     return found, len(given) - len(found)
 
@@ -337,17 +387,15 @@ def _of_rows(lengths: torch.Tensor, target: Any) -> bool:
     return lengths.dim() == 1 or (lengths.dim() > 2 and lengths.shape[1] == target.weight.shape[0])
 
 
-def _is_first_form(own: Tensors, shape: Sequence[int]) -> bool:
-    """Whether LyCORIS wrote a GLoRA before it swapped the names of its factors."""
-    a1, a2, b1, b2 = (own[name].shape[:2] for name in ("a1", "a2", "b1", "b2"))
-    newer = a1[1] == a2[0] == b1[1] == b2[0]
-    return a1[0] == a2[1] == b1[0] == b2[1] and (not newer or shape[0] == shape[1])
-
-
-def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None) -> Change:
+def _change(
+    tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places: Sequence[str], rows: Rows | None, *, linear: bool
+) -> Change:
     """places: of the layer, as the configuration may name it."""
     alpha = tensors.pop("alpha", None)
     scale = 1.0
+    if "oft_R" in tensors:
+        scaled = tensors.pop("scaled_oft", None) is not None
+        tensors = {"turns": _inward_turns(tensors.pop("oft_R"), config, scaled=scaled, linear=linear), **tensors}
     if "oft_blocks" in tensors:
         *_, blocks, size, _ = tensors["oft_blocks"].shape
         scale = float(alpha) * blocks * size if alpha is not None else 0.0
@@ -356,10 +404,18 @@ def _change(tensors: dict[str, torch.Tensor], config: Mapping[str, Any], places:
         if alpha is not None:
             scale = float(alpha) / rank if rank else 1.0
         elif config:
-            rank = rank or _told(config, "r", places)
-            scale = _told(config, "alpha", places) / (math.sqrt(rank) if config.get("use_rslora") else rank)
+            scale = _scale(config, rank, places)
     change = Change(tensors, scale, rows)
     return change if rows is None else _cut(change, rows)
+
+
+def _scale(config: Mapping[str, Any], rank: int, places: Sequence[str]) -> float:
+    """Alpha through the rank, or through its root. rank: 0 where the factors do not tell it. Raises Unusable."""
+    try:
+        found = rank or _told(config, "r", places)
+        return _told(config, "alpha", places) / (math.sqrt(found) if config.get("use_rslora") else found)
+    except (TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+        raise Unusable(_UNREADABLE) from error
 
 
 def _cut(change: Change, rows: Rows) -> Change:
@@ -370,7 +426,7 @@ def _cut(change: Change, rows: Rows) -> Change:
             factors[name] = rows.of(tensor.T).T
         elif name in _BY_ROWS or (name == "weight" and not bool(factors["on_input"])):
             factors[name] = rows.of(tensor.reshape(rows.total, -1) if name == "weight" else tensor)
-        elif name == "dora_scale" and tensor.shape[0] == rows.total:
+        elif name in ("dora_scale", "ia3_l") and tensor.shape[0] == rows.total:
             factors[name] = rows.of(tensor)
         elif name == "dora_scale" and not rows.is_all:
             raise Unusable(Words("it is a DoRA whose magnitudes span layers that this model keeps separate"))
@@ -391,7 +447,7 @@ def _config(path: Path) -> dict[str, Mapping[str, Any]]:
     """
     file = path.with_name(_PEFT_CONFIG)
     if path.stem == _PEFT_FILE and file.is_file():
-        said = _entries(file.read_text(encoding="utf-8"))
+        said = _entries(file.read_bytes())
         return dict.fromkeys(("unet", "transformer", "prior", "text_encoder", "text_encoder_2", "text_encoder_3"), said)
     found: dict[str, dict[str, Any]] = {}
     for key, value in _entries(read_header(path).metadata.get(_DIFFUSERS_CONFIG, "{}")).items():
@@ -400,8 +456,11 @@ def _config(path: Path) -> dict[str, Mapping[str, Any]]:
     return dict(found)
 
 
-def _entries(text: str) -> dict[str, Any]:
-    found = json.loads(text)
+def _entries(text: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Unusable(_UNREADABLE) from error
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 

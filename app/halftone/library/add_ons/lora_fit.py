@@ -9,6 +9,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Lora
 from halftone.contract.wording import Words, either
+from halftone.library.add_ons.controlnets import denoiser_config
+from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, places
 from halftone.library.files.header import Header, read_header
@@ -61,6 +63,7 @@ def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
 def _layer_shapes(model: ModelFacts) -> Shapes:
     """Shapes of the model's own weights; {} where headers do not tell its names."""
     found: dict[tuple[int, str], tuple[int, ...]] = {}
+    denoiser: dict[str, tuple[int, ...]] = {}
     for component, file in weight_files(model):
         if file.suffix.lower() != ".safetensors":
             return {}
@@ -71,7 +74,20 @@ def _layer_shapes(model: ModelFacts) -> Shapes:
             if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
                 flat = name.removesuffix(_WEIGHT).replace(".", "_")
                 found[number, flat.removeprefix(_TEXT)] = shape
-    return found
+                if number == 0:
+                    denoiser[name.removesuffix(_WEIGHT)] = shape
+    return dict(_by_maker(model, denoiser)) | found
+
+
+def _by_maker(model: ModelFacts, layers: Mapping[str, tuple[int, ...]]) -> Iterable[tuple[tuple[int, str], tuple[int, ...]]]:
+    """The layers of a transformer again, as its maker names and joins them."""
+    single = SINGLES.get(model.family)
+    naming = NAMINGS.get(str((denoiser_config(model) or {}).get("_class_name"))) if single is None else single.naming
+    if naming is None:
+        return
+    for layer, parts in layer_places(naming, {name: _width(shape, 0) for name, shape in layers.items()}).items():
+        shapes = [layers[name] for name in parts]
+        yield (0, layer.replace(".", "_")), (sum(_width(shape, 0) for shape in shapes), *shapes[0][1:])
 
 
 def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:

@@ -174,16 +174,17 @@ def _some(names: Sequence[str]) -> Words | tuple[str, ...]:
 
 
 UNDERSTOOD: Final = both("LoRA", "LoCon", "LoHa", "LoKr", "OFT", "BOFT", "GLoRA", "IA3", "DoRA", Words("full weight differences"))
-FOREIGN: Final = frozenset({"OFT (peft)", "BOFT (peft)", "IA3 (peft)", "VeRA"})
+FOREIGN: Final = frozenset({"OFT (old peft)", "BOFT (peft)", "VeRA"})
 """Kinds that are recognised, but not used."""
-_SPELLED: Final = {"A": "lora_down", "down": "lora_down", "B": "lora_up", "up": "lora_up", "mid": "lora_mid"}
+_SPELLED: Final = {"A": "lora_down", "down": "lora_down", "B": "lora_up", "up": "lora_up", "mid": "lora_mid", "lora_B": "up_bias"}
 _PLAIN: Final = frozenset({"lora_down", "lora_up", "alpha"})
 """Factors of files that diffusers reads."""
 _ORIGINAL: Final = re.compile(r"lora_unet_(?:input_blocks|middle_block|output_blocks)_")
 _END: Final = re.compile(
-    r"(?:(?:\.lora[._]|_lora\.|\.lora_linear_layer\.)(down|up|mid|A|B)(?:\.[^.]+)??(?:\.weight)?|"
+    r"(?:(?:\.lora[._]|_lora\.|(?<=_lora[12])\.|\.lora_linear_layer\.)(down|up|mid|A|B)(?:\.(?!bias|\d)[^.]+)??(?:\.weight)?|"
+    r"\.(lora_B)(?:\.[^.]+)??\.bias|"
     r"\.(lora_magnitude_vector)(?:\.[^.]+)??(?:\.weight)?|"
-    r"\.([ab][12])\.weight|"
+    r"\.(oft_R)(?:\.[^.]+)??\.weight|\.oft_R\.(scaled_oft)|\.(ia3_l)(?:\.[^.]+)?|\.([ab][12])\.weight|"
     r"\.(hada_[wt][12](?:_[ab])?|lokr_(?:w[12](?:_[ab])?|t2)|oft_blocks|oft_diag|rescale|diff|diff_b|set_weight|w_norm|b_norm|"
     r"on_input|alpha|dora_scale|weight))$"
 )
@@ -194,8 +195,8 @@ def layers_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name in names:
         if match := _END.search(name):
-            end = _SPELLED.get(match[1], "") or match[2] or match[3] or match[4]
-            found.setdefault(name[: match.start()], {})[end] = name
+            end = match[match.lastindex or 0]
+            found.setdefault(name[: match.start()], {}).setdefault(_SPELLED.get(end, end), name)
     return {path: factors for path, factors in found.items() if factors.keys() - {"weight"}}
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from halftone.library.families.original_names import FLUX_NAMES, SD3_NAMES, Naming, Place
 
 _OUTWARD: Final = ("attn.to_q", "attn.to_k", "attn.to_v")
@@ -14,6 +16,22 @@ _SWAPPED: Final = ".adaLN_modulation."
 _Inside = dict[str, str | tuple[str, ...]]
 """Layer in a block -> layer, or the layers whose rows follow one another in it."""
 
+_XLABS_DOUBLE: Final[_Inside] = {
+    "processor.qkv_lora1": _OUTWARD,
+    "processor.qkv_lora2": _ADDED,
+    "processor.proj_lora1": "attn.to_out.0",
+    "processor.proj_lora2": "attn.to_add_out",
+}
+_XLABS_SINGLE: Final[_Inside] = {"processor.qkv": _OUTWARD, "processor.proj": "proj_out"}
+_FLUX: Final = msgspec.structs.replace(
+    FLUX_NAMES,
+    blocks={
+        name: (ours, inside | (_XLABS_DOUBLE if name == "double_blocks" else _XLABS_SINGLE))
+        for name, (ours, inside) in FLUX_NAMES.blocks.items()
+    },
+)
+"""With the names of XLabs, who count the LoRAs of a block."""
+
 _GUIDANCE: Final = "distilled_guidance_layer.layers"
 _IN_GUIDANCE: Final[_Inside] = {"in_layer": "linear_1", "out_layer": "linear_2"}
 _CHROMA: Final = Naming(
@@ -21,6 +39,16 @@ _CHROMA: Final = Naming(
     outer={"txt_in": "context_embedder", "img_in": "x_embedder", "final_layer.linear": "proj_out"},
     blocks=FLUX_NAMES.blocks | {_GUIDANCE: (_GUIDANCE, _IN_GUIDANCE)},
 )
+_FLUX2_DOUBLE: Final[_Inside] = {
+    **{theirs: ours for theirs, ours in FLUX_NAMES.blocks["double_blocks"][1].items() if "_attn." in theirs},
+    **{f"img_mlp.{number}": f"ff.linear_{way}" for number, way in ((0, "in"), (2, "out"))},
+    **{f"txt_mlp.{number}": f"ff_context.linear_{way}" for number, way in ((0, "in"), (2, "out"))},
+}
+_FLUX2_SINGLE: Final[_Inside] = {
+    **FLUX_NAMES.blocks["single_blocks"][1],
+    "linear1": "attn.to_qkv_mlp_proj",
+    "linear2": "attn.to_out",
+}
 _FLUX2: Final = Naming(
     width="img_in.weight",
     outer={
@@ -37,23 +65,8 @@ _FLUX2: Final = Naming(
         "final_layer.adaLN_modulation.1": "norm_out.linear",
     },
     blocks={
-        "double_blocks": (
-            "transformer_blocks",
-            {
-                "img_attn.qkv": _OUTWARD,
-                "txt_attn.qkv": _ADDED,
-                "img_attn.proj": "attn.to_out.0",
-                "txt_attn.proj": "attn.to_add_out",
-                "img_mlp.0": "ff.linear_in",
-                "img_mlp.2": "ff.linear_out",
-                "txt_mlp.0": "ff_context.linear_in",
-                "txt_mlp.2": "ff_context.linear_out",
-            },
-        ),
-        "single_blocks": (
-            "single_transformer_blocks",
-            {"linear1": "attn.to_qkv_mlp_proj", "linear2": "attn.to_out"},
-        ),
+        "double_blocks": ("transformer_blocks", _FLUX2_DOUBLE),
+        "single_blocks": ("single_transformer_blocks", _FLUX2_SINGLE),
     },
 )
 _Z_BLOCK: Final[_Inside] = {
@@ -74,6 +87,10 @@ _Z_IMAGE: Final = Naming(
 _LUMINA_BLOCK: Final[_Inside] = {
     "attention.qkv": _OUTWARD,
     "attention.out": "attn.to_out.0",
+    "attention.q_norm": "attn.norm_q",
+    "attention.k_norm": "attn.norm_k",
+    "attention_norm1": "norm1.norm",
+    "attention_norm2": "norm2",
     "feed_forward.w1": "feed_forward.linear_1",
     "feed_forward.w2": "feed_forward.linear_2",
     "feed_forward.w3": "feed_forward.linear_3",
@@ -82,13 +99,18 @@ _LUMINA_BLOCK: Final[_Inside] = {
 _LUMINA2: Final = Naming(
     width="x_embedder.weight",
     outer={
+        "cap_embedder.0": "time_caption_embed.caption_embedder.0",
         "cap_embedder.1": "time_caption_embed.caption_embedder.1",
         "t_embedder.mlp.0": "time_caption_embed.timestep_embedder.linear_1",
         "t_embedder.mlp.2": "time_caption_embed.timestep_embedder.linear_2",
         "final_layer.adaLN_modulation.1": "norm_out.linear_1",
         "final_layer.linear": "norm_out.linear_2",
     },
-    blocks={name: (name, _LUMINA_BLOCK) for name in ("layers", "noise_refiner", "context_refiner")},
+    blocks={
+        "layers": ("layers", _LUMINA_BLOCK),
+        "noise_refiner": ("noise_refiner", _LUMINA_BLOCK),
+        "context_refiner": ("context_refiner", _LUMINA_BLOCK | {"attention_norm1": "norm1"}),
+    },
 )
 _WAN_PARTS: Final = {
     "q": "to_q",
@@ -122,7 +144,7 @@ _WAN: Final = Naming(
     blocks={"blocks": ("blocks", _WAN_BLOCK)},
 )
 NAMINGS: Final[dict[str, Naming]] = {
-    "FluxTransformer2DModel": FLUX_NAMES,
+    "FluxTransformer2DModel": _FLUX,
     "SD3Transformer2DModel": SD3_NAMES,
     "ChromaTransformer2DModel": _CHROMA,
     "Flux2Transformer2DModel": _FLUX2,

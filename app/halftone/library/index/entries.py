@@ -8,6 +8,7 @@ import msgspec
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import add_on_name
 from halftone.library.families.recognise import Kind, Recognised, folder_name, recognise
 from halftone.library.files.folder import INDEX, read_part
 from halftone.library.files.gguf_header import read_any
@@ -104,7 +105,8 @@ def _file(found: Found) -> Read:
     is_what = recognise(header, path.stem)
     facts = facts_of(path, header, is_what) if header.tensors and path.suffix.lower() in ENDINGS else None
     return Read(
-        _entry(found, header, path.stem, is_what, facts.fingerprint if facts is not None else fingerprint_of(path)), facts
+        _entry(found, header, add_on_name(found.path), is_what, facts.fingerprint if facts is not None else fingerprint_of(path)),
+        facts,
     )
 
 

@@ -1,7 +1,7 @@
 """LoRAs and their relatives (LoHa, LoKr, DoRA, OFT …): the kind of a file, and the families that fit its layers' widths."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -13,22 +13,21 @@ from halftone.library.kinds.marks import Shapes
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
     (r"hada_[wt][12](?:_[ab])?", "LoHa"),
     (r"lokr_(?:w[12](?:_[ab])?|t2)", "LoKr"),
-    (r"(?:oft_blocks|oft_diag)", "OFT"),
-    (r"oft_[Rr](?:\.[^.\n]+)?(?:\.weight)?", "OFT (peft)"),
+    (r"(?:oft_blocks|oft_diag|oft_R(?:\.[^.\n]+)?(?:\.weight)?)", "OFT"),
+    (r"oft_r(?:\.[^.\n]+)?", "OFT (old peft)"),
     (r"boft_[Rs](?:\.[^.\n]+)?(?:\.weight)?", "BOFT (peft)"),
-    (r"ia3_l(?:\.[^.\n]+)?(?:\.weight)?", "IA3 (peft)"),
     (r"vera_lambda_[bd](?:\.[^.\n]+)?(?:\.weight)?", "VeRA"),
     (r"[ab][12]\.weight", "GLoRA"),
     (r"lora(?:_(?:down|up|mid|[AB])(?:\.[^.\n]+)?|\.(?:down|up)|_linear_layer\.(?:down|up))\.weight", "LoRA"),
     (r"lora_embedding_[AB](?:\.[^.\n]+)?", "LoRA"),
     (r"(?:diff|diff_b|set_weight|w_norm|b_norm)", "differences"),
-    (r"on_input", "IA3"),
+    (r"(?:on_input|ia3_l(?:\.[^.\n]+)?)", "IA3"),
     (r"(?:dora_scale|lora_magnitude_vector(?:\.[^.\n]+)?(?:\.weight)?)", "DoRA"),
     (r"(?:alpha|rescale|bias)", ""),
 )  # fmt: skip
 """What follows the dot after a layer's path, and the kind that it is of."""
-_UNDERSCORED: Final = r"_lora\.(?:down|up)\.weight"
-"""The only one that follows an underscore."""
+_UNDERSCORED: Final = r"(?:_lora|(?<=_lora[12]))\.(?:down|up)\.weight"
+"""Those that follow an underscore, or a number of XLabs."""
 _ENDS: Final = re.compile(rf"(?:\.(?:{'|'.join(f'({end})' for end, _ in _KINDS)})|{_UNDERSCORED})$", re.MULTILINE)
 _WORDS: Final = (
     "lora",
@@ -46,14 +45,14 @@ _WORDS: Final = (
     "on_input",
 )
 """A file without any of these holds nothing of these kinds; that rules out most files."""
-_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "hada_w1_b")
-_UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "hada_w1_a")
+_DOWN: Final = ("lora_down", "lora_A", "lora.down", "lora_linear_layer.down", "down", "hada_w1_b")
+_UP: Final = ("lora_up", "lora_B", "lora.up", "lora_linear_layer.up", "up", "hada_w1_a")
 _PATHS: Final = 4096
 """Paths of layers whose place is remembered: LoRAs of one model name the same ones."""
 _CORE: Final = re.compile(r"lora_mid|hada_t[12]|lokr_t2")
 """Tensors of a convolution with more than two factors."""
 _ALONE: Final = (
-    "LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "OFT (peft)", "BOFT (peft)", "IA3 (peft)", "VeRA", "differences"
+    "LoHa", "LoKr", "OFT", "GLoRA", "LoRA", "IA3", "OFT (old peft)", "BOFT (peft)", "VeRA", "differences"
 )  # fmt: skip
 """In the order in which they name a file with several; DoRA only goes with another."""
 
@@ -316,11 +315,14 @@ def _layer(path: str, ends: Mapping[str, tuple[int, ...]]) -> Layer:
 
 
 def _generalised(layer: Layer, ends: Mapping[str, tuple[int, ...]]) -> None:
-    """GLoRA's widths; in its first form a1 and b1 are the ones that lead into the rank."""
-    inner, outer = ends["a1"], ends["a2"]
-    newer = inner[1] == outer[0] == ends["b1"][1] == ends["b2"][0]
-    layer.rank, layer.inward = (inner[1], inner[0]) if newer else inner[:2]
-    layer.outward = ends["b1" if newer else "b2"][0]
+    first = is_first_form(ends["a1"])
+    layer.rank, layer.inward = sorted(ends["a1"][:2])
+    layer.outward = ends["b2" if first else "b1"][0]
+
+
+def is_first_form(shape: Sequence[int]) -> bool:
+    """Whether LyCORIS wrote a GLoRA before it swapped the names of its factors. shape: of a1, which leads into the rank then."""
+    return shape[0] < shape[1]
 
 
 @lru_cache(256)
