@@ -84,10 +84,11 @@ WHOLE: dict[str, Whole] = {
     "SD 3, scaled FP8": Whole("sd3", lambda tensors: forms.eight_bits(tensors, UNET, scaled="weight_scale")),
     "SD 3 with the VAE of ComfyUI": Whole("sd3", forms.renamed(rf"^{VAE}", "vae.")),
 }
+ONLY_SD1 = "it holds only the denoiser of Stable Diffusion 1.x, and the folders vae and text_encoders beside it"
 REFUSED: dict[str, tuple[str, forms.Change, str]] = {
     "SD 1.x without a VAE": ("sd1", forms.without(VAE), "it lacks the VAE"),
     "SD 1.x without an encoder": ("sd1", forms.without(CLIP), "it lacks the text encoder CLIP-L"),
-    "SD 1.x, the UNet alone": ("sd1", forms.only(UNET), "it lacks the VAE, the text encoder CLIP-L"),
+    "SD 1.x, the UNet alone": ("sd1", forms.only(UNET), f"{ONLY_SD1} lack the VAE, the text encoder CLIP-L"),
     "SD 1.x, the encoder alone": ("sd1", forms.only(CLIP), "it is a text encoder (CLIP), not a whole model"),
     "SD 1.x, the VAE alone": ("sd1", forms.only(VAE), "it is a VAE (4 channels), not a whole model"),
     "SDXL without OpenCLIP": ("sdxl", forms.without(f"{XL}1."), "it lacks the text encoder OpenCLIP-G"),

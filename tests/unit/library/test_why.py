@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header, tensors, write_sparse
 from tests.helpers.model_files import safetensors, write_folder, write_json
-from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWEN, SD1_UNET, SDXL, VAE
+from tests.unit.library.test_recognise import ADDITIONS, CHROMA, DEV, MODELS, PARTS, QWEN, SD1_UNET, SDXL, VAE
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -14,6 +14,8 @@ from halftone.library.add_ons.unusable_files import listed_as, small_files, why_
 from halftone.library.families.known_families import FAMILIES, KIND_NAMES
 from halftone.library.families.recognise import recognise
 from halftone.library.models import describe, list_models, runnable
+
+ONLY_DEV = "it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders beside it"
 
 
 def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metadata: dict[str, str] | None = None) -> ModelFacts:
@@ -32,18 +34,23 @@ def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp
     assert (facts.family, facts.base, facts.kind, facts.prediction) == ("FLUX", "FLUX.1 dev", "denoiser", "flow")
     assert facts.lacks == ("VAE (16 channels)", "CLIP-L", "T5-XXL")
     assert (facts.native_width, facts.default_steps, facts.default_guidance, facts.prompt_tokens) == (1024, 28, 3.5, 512)
+    assert refusal(facts) == f"{ONLY_DEV} lack the VAE, the text encoder CLIP-L, the text encoder T5-XXL"
+    facts = described(tmp_path, CHROMA)
     assert refusal(facts) == (
-        "it holds only the denoiser of FLUX.1 dev; a run also needs these parts: VAE (16 channels), text encoder CLIP-L, "
-        "text encoder T5-XXL; and these small files: model_index.json, scheduler/scheduler_config.json, "
-        "transformer/config.json, vae/config.json, text_encoder/config.json, tokenizer/vocab.json, tokenizer/merges.txt, "
-        "text_encoder_2/config.json, tokenizer_2/spiece.model"
+        "it holds only the denoiser of Chroma; a run also needs these parts: VAE (16 channels), text encoder T5-XXL; and these "
+        "small files: model_index.json, scheduler/scheduler_config.json, transformer/config.json, vae/config.json, "
+        "text_encoder/config.json, tokenizer/spiece.model"
     )
 
 
 @pytest.mark.parametrize(
     ("patterns", "name", "detail"),
     [
-        (SD1_UNET, "m.safetensors", "it lacks the VAE, the text encoder CLIP-L"),
+        (
+            SD1_UNET,
+            "m.safetensors",
+            f"{ONLY_DEV.replace('FLUX.1 dev', 'Stable Diffusion 1.x')} lack the VAE, the text encoder CLIP-L",
+        ),
         (VAE, "m.safetensors", "it is a VAE (4 channels), not a whole model"),
         (PARTS["t5"][0], "m.safetensors", "it is a text encoder (T5-XXL), not a whole model"),
         (PARTS["siglip"][0], "m.safetensors", "it is an image encoder (SigLIP), not a whole model"),
@@ -77,7 +84,7 @@ def test_a_gguf_file_is_described_with_its_quantisation(tmp_path: Path) -> None:
     )
     facts = describe(str(path))
     assert (facts.family, facts.base, facts.stored_dtype, facts.kind) == ("FLUX", "FLUX.1 dev", "q4_k", "denoiser")
-    assert refusal(facts).startswith("it holds only the denoiser of FLUX.1 dev; a run also needs these parts: VAE (16 channels)")
+    assert refusal(facts).startswith(f"{ONLY_DEV} lack the VAE")
     assert path.name.removesuffix(".gguf") in [found.name for found in list_models([str(tmp_path)])]
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(HalftoneError) as caught:

@@ -18,6 +18,7 @@ from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, 
 from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
 from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
 from halftone.library.families.single_files import SINGLES, configs, holds_packed, module_names
+from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_part
 from halftone.library.files.header import TensorInfo, read_header
 
@@ -110,7 +111,7 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     path = Path(model.path)
     replaced = None if extras.transformer is None else denoiser_name(model)
     own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
-    every = _in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras)
+    every = _in_folder(path, own) if os.path.isdir(path) else _in_file(model, extras.loras)
     found = [one for one in every if one.name != replaced]
     if extras.transformer is not None and replaced is not None:
         named = ((own, tensor) for own, tensor in denoiser_tensors(read_transformer(extras.transformer)) if not is_scale(own))
@@ -168,11 +169,11 @@ def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
     return tuple(network(part.name, part.config, part.tensors) for part in parts if part.files)
 
 
-def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
+def _in_file(model: ModelFacts, loras: Sequence[Lora]) -> tuple[Network, ...]:
     """The networks of a whole model in one file; () for other files. loras: counted in the denoiser alone."""
     if model.family not in SINGLES:
         return ()
-    header = read_header(path)
+    header = model_header(model)
     parts, names = configs(model.family, header, model.path), module_names(model.family, header)
     tensors: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:
