@@ -22,7 +22,7 @@ from halftone.library.families.known_families import BY_NAME, Family
 from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
 from halftone.library.families.recognise import Recognised, folder_name, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
-from halftone.library.families.split_files import joined, parts_beside
+from halftone.library.families.split_files import joined, parts_beside, parts_near
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.files.gguf_header import read_any
@@ -77,19 +77,14 @@ def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
 
 
 def is_as_it_was(facts: ModelFacts) -> bool:
-    """Whether no file of a model changed since it was described. None is read."""
+    """Whether no file of a model changed since it was described. Only the headers of files that lack parts are read."""
     try:
         path = Path(facts.path)
-        if fingerprint_of(path, facts.components, facts.parts.values()) != facts.fingerprint:
-            return False
-        return not _lacks_parts(facts) or parts_beside(path, facts.family, read_any(path)) == facts.parts
+        same = fingerprint_of(path, facts.components, facts.parts.values()) == facts.fingerprint
+        seeks = facts.lacks and facts.kind in ("checkpoint", "denoiser")  # what it lacks may have come to lie beside it
+        return same and (not seeks or _file(facts.id, path) == facts)
     except (OSError, HalftoneError):
         return False
-
-
-def _lacks_parts(facts: ModelFacts) -> bool:
-    """Whether files beside it may make a model of a file."""
-    return bool(facts.lacks) and facts.kind in ("checkpoint", "denoiser") and facts.family in SINGLES
 
 
 def _path(model: str) -> Path:
@@ -373,6 +368,9 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
     if found.kind in ("checkpoint", "denoiser") and found.family in SINGLES and found.naming == ORIGINAL and unread is None:
         parts = parts_beside(path, found.family, header)
         whole = joined(found.family, header, parts)
+    elif found.lacks:
+        beside = {part.name for part in parts_near(path)}
+        found = msgspec.structs.replace(found, lacks=tuple(name for name in found.lacks if name not in beside))
     why = _why_not(found, whole, unread)
     if why is not None:
         if unread is not None and found.kind == "denoiser" and not found.quantised:

@@ -6,7 +6,20 @@ import pytest
 from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header, tensors, write_sparse
 from tests.helpers.model_files import safetensors, write_folder, write_json
-from tests.unit.library.test_recognise import ADDITIONS, CHROMA, DEV, MODELS, PARTS, QWEN, SD1_UNET, SDXL, VAE
+from tests.unit.library.test_recognise import (
+    ADDITIONS,
+    CHROMA,
+    DEV,
+    FLUX2,
+    MODELS,
+    PARTS,
+    QWEN,
+    SD1_UNET,
+    SDXL,
+    VAE,
+    WAN,
+    Z_IMAGE,
+)
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -154,3 +167,42 @@ def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
         with pytest.raises(HalftoneError) as caught:
             describe(str(tmp_path / name))
         assert caught.value.code == "model-not-a-model"
+
+
+VIDEO_VAE = "decoder.mid.block_1.conv1.conv.weight[512,512,3,3,3]"
+LLAVA = "model.layers.0.self_attn.q_proj.weight[4096,4096] model.embed_tokens.weight[128320,4096]"
+SPLIT = {
+    "FLUX.2 dev": (FLUX2, {"vae/flux2-vae": PARTS["vae-flux2"][0], "text_encoders/mistral": PARTS["mistral"][0]}),
+    "Qwen-Image": (QWEN, {"vae/qwen_image_vae": PARTS["vae-wan"][0], "text_encoders/qwen_2.5_vl_7b": PARTS["qwen2.5-vl"][0]}),
+    "Wan 14B": (WAN, {"vae/wan_2.1_vae": PARTS["vae-wan"][0], "text_encoders/umt5_xxl": PARTS["umt5"][0]}),
+    "Z-Image": (Z_IMAGE, {"vae/ae": PARTS["vae-16"][0], "clip/qwen_3_4b": PARTS["qwen3"][0]}),
+    "HunyuanVideo": (
+        "double_blocks.0.img_attn.qkv.weight[9216,3072] txt_in.individual_token_refiner.blocks.0.norm1.weight[3072]",
+        {"vae/hunyuan": VIDEO_VAE, "text_encoders/llava": LLAVA, "text_encoders/clip_l": PARTS["clip-l"][0]},
+    ),
+}
+"""In ComfyUI's folders: the denoiser, and the file of each part."""
+
+
+@pytest.mark.parametrize("base", SPLIT)
+def test_of_a_model_of_several_files_only_what_lacks_beside_it_is_named(base: str, tmp_path: Path) -> None:
+    denoiser, parts = SPLIT[base]
+    for folder in ("diffusion_models", "vae", "text_encoders", "clip"):
+        (tmp_path / folder).mkdir()
+    path = write_sparse(tmp_path / "diffusion_models" / "m.safetensors", header(denoiser))
+    for lost in ("", *parts):
+        for name, patterns in parts.items():
+            file = tmp_path / f"{name}.safetensors"
+            file.unlink(missing_ok=True)
+            if name != lost:
+                write_sparse(file, header(patterns))
+        facts = describe(str(path))
+        assert facts.base == base
+        if not lost:
+            assert refusal(facts).startswith(f"it holds only the denoiser of {base}, which runs only as a diffusers folder, with")
+        else:
+            kind = "VAE" if "vae" in lost else "text encoder"
+            said = refusal(facts)
+            assert said.startswith(f"it holds only the denoiser of {base}; a run also needs these parts: ")
+            assert kind in said.partition("parts: ")[2].partition("; and")[0]
+            assert "," not in said.partition("parts: ")[2].partition("; and")[0]

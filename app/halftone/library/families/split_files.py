@@ -55,7 +55,7 @@ def parts_beside(path: Path, family: str, header: Header) -> dict[str, str]:
     """Component -> the file beside a model's file that holds it, of those that the model's file lacks."""
     held = tensors_by_component(family, joined(family, header, {}))
     wanted = [name for name in SINGLES[family].prefixes if name not in held]
-    there = tuple(_parts_beside(path)) if wanted else ()
+    there = tuple(parts_near(path)) if wanted else ()
     found = {name: _chosen(path, family, name, there) for name in wanted if name not in DENOISERS}
     return {name: str(part.path) for name, part in found.items() if part is not None}
 
@@ -88,7 +88,8 @@ def _rank(model: Path, family: str, vae: Path) -> int | None:
     return None if any(re.search(words, name) for words in _OWN_VAE.values()) else 2
 
 
-def _parts_beside(model: Path) -> Iterator[_Part]:
+def parts_near(model: Path) -> Iterator[_Part]:
+    """Every VAE and text encoder that lies beside a model's file."""
     for file in _files_beside(model):
         try:
             part = _read_part(file, file_version(file))
