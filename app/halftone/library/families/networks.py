@@ -15,7 +15,8 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras, IpAdapter, Lora
 from halftone.library.add_ons.controlnets import denoiser_config, folder_config, weight_files
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
-from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
+from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
+from halftone.library.add_ons.ipadapters import encoder_place
 from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
 from halftone.library.families.single_files import SINGLES, configs, holds_packed, module_names
 from halftone.library.families.split_files import model_header
@@ -160,8 +161,8 @@ def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]
         grown = added if one.work == "denoise" else 0
         yield msgspec.structs.replace(one, parameters=one.parameters + grown)
     if all(one.name != ENCODER for one in networks):
-        folder = encoder_folder(adapters[0].path)
-        yield from _in_folder(folder.parent, [folder.name])
+        part = encoder_part(encoder_place(adapters[0].path))
+        yield network(part.name, part.config, part.tensors)
 
 
 def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
