@@ -403,9 +403,7 @@ def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | 
         return why_not(found)
     lacking = missing_parts(found.family, whole)
     if lacking and found.kind == "denoiser":
-        return Words(
-            "it holds only the denoiser of {0}, and the folders vae and text_encoders beside it lack {1}", (found.base, lacking)
-        )
+        return Words("it holds only the denoiser of {0}, and the folders vae and text_encoders lack {1}", (found.base, lacking))
     return Words("it lacks {0}", (lacking,)) if lacking else None
 
 

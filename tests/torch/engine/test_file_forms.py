@@ -84,7 +84,7 @@ WHOLE: dict[str, Whole] = {
     "SD 3, scaled FP8": Whole("sd3", lambda tensors: forms.eight_bits(tensors, UNET, scaled="weight_scale")),
     "SD 3 with the VAE of ComfyUI": Whole("sd3", forms.renamed(rf"^{VAE}", "vae.")),
 }
-ONLY_SD1 = "it holds only the denoiser of Stable Diffusion 1.x, and the folders vae and text_encoders beside it"
+ONLY_SD1 = "it holds only the denoiser of Stable Diffusion 1.x, and the folders vae and text_encoders"
 REFUSED: dict[str, tuple[str, forms.Change, str]] = {
     "SD 1.x without a VAE": ("sd1", forms.without(VAE), "it lacks the VAE"),
     "SD 1.x without an encoder": ("sd1", forms.without(CLIP), "it lacks the text encoder CLIP-L"),

@@ -23,6 +23,7 @@ from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.packed import PackedLinear
 from halftone.library.models import describe, is_as_it_was, list_models, runnable
+from halftone.settings.store import Settings, save
 
 T5 = """shared.weight[32128,4096] encoder.block.0.layer.0.SelfAttention.{q,k,v}.weight[16,4096]
     encoder.block.0.layer.0.SelfAttention.o.weight[4096,16]
@@ -232,7 +233,7 @@ def test_the_part_that_lacks_is_named(tmp_path: Path, lost: str, said: str) -> N
         runnable(describe(str(path)))
     assert caught.value.code == "model-needs-parts"
     assert str(caught.value.facts["detail"]) == (
-        f"it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders beside it lack {said}"
+        f"it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders lack {said}"
     )
 
 
@@ -241,3 +242,20 @@ def test_a_model_of_several_files_is_not_repaired_as_one(engine: DiffusersEngine
     with pytest.raises(HalftoneError) as caught:
         engine.repair(Repair(job="r", model=str(path), output=str(tmp_path / "copy")), Recorder(), Steady())
     assert caught.value.code == "repair-several-files"
+
+
+@pytest.mark.parametrize("watched", ["", "models", "models/vae"])
+def test_a_part_lies_in_a_watched_folder(sdxl: Path, tmp_path: Path, watched: str) -> None:
+    path = split(sdxl, tmp_path / "mine")
+    vae = tmp_path / "other" / "models" / "vae" / "sdxl_vae.safetensors"
+    vae.parent.mkdir(parents=True)
+    (tmp_path / "mine" / "vae" / "sdxl_vae.safetensors").rename(vae)
+    assert describe(str(path)).parts == {}
+    save(Settings(model_folders=(str(tmp_path / "other" / watched),)))
+    assert describe(str(path)).parts == {"vae": str(vae)}
+
+
+def test_the_nearest_of_two_alike_is_taken(sdxl: Path, tmp_path: Path) -> None:
+    near, far = split(sdxl, tmp_path / "near"), split(sdxl, tmp_path / "far")
+    save(Settings(model_folders=(str(far.parent.parent),)))
+    assert describe(str(near)).parts == {"vae": str(tmp_path / "near" / "vae" / "sdxl_vae.safetensors")}

@@ -28,7 +28,7 @@ from halftone.library.families.known_families import FAMILIES, KIND_NAMES
 from halftone.library.families.recognise import recognise
 from halftone.library.models import describe, list_models, runnable
 
-ONLY_DEV = "it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders beside it"
+ONLY_DEV = "it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders"
 
 
 def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metadata: dict[str, str] | None = None) -> ModelFacts:

@@ -1,6 +1,6 @@
 """Models whose parts lie in files of their own, as ComfyUI and Forge keep them: the transformer, the text encoders and the VAE.
 
-The parts are looked for in the folders beside that of the denoiser, and in its own. Only headers are read.
+The parts are looked for in the folders beside that of the denoiser, in the watched ones, and in its own. Only headers are read.
 """
 
 import os
@@ -20,6 +20,7 @@ from halftone.library.families.single_files import DENOISERS, SINGLES, component
 from halftone.library.files.gguf_header import read_any
 from halftone.library.files.header import Header, TensorInfo, file_version, read_header
 from halftone.library.kinds.marks import view_of
+from halftone.settings.glance import model_folders
 
 _DENOISER_FOLDERS: Final = ("checkpoints", "diffusion_models", "unet", "stable-diffusion")
 """Folders of models in ComfyUI, Forge, SD.Next and SwarmUI, in small letters."""
@@ -67,8 +68,8 @@ def _chosen(model: Path, family: str, component: str, there: Iterable[_Part]) ->
         fitting = [part for part in there if (part.kind, part.name) == ("text encoder", encoder)]
         return max(fitting, key=lambda part: (part.size, part.path.name), default=None)
     fitting = [part for part in there if (part.kind, part.name) == ("VAE", BY_NAME[family].vae)]
-    ranked = [(_rank(model, family, part.path), part) for part in fitting]
-    return min(((rank, part) for rank, part in ranked if rank is not None), default=(None, None))[1]
+    ranked = [(rank, part) for part in fitting if (rank := _rank(model, family, part.path)) is not None]
+    return min(ranked, key=lambda one: one[0], default=(0, None))[1]  # the nearest of those that are named alike
 
 
 def _encoder(family: str, component: str) -> str:
@@ -124,15 +125,20 @@ def _files_beside(model: Path) -> Iterator[Path]:
 
 
 def _folders(model: Path) -> list[Path]:
-    """The folders for parts beside the folder for denoisers that the model lies in."""
+    """The folders for parts: those beside the folder for denoisers that the model lies in, then those among the watched ones."""
     home = next((folder for folder in model.parents if folder.name.lower() in _DENOISER_FOLDERS), None)
-    if home is None:
-        return []
+    watched = [Path(os.path.expanduser(folder)) for folder in model_folders()]
+    found = [inside for folder in ([] if home is None else [home.parent]) for inside in _below(folder)]
+    found += [inside for folder in watched for inside in (*_below(folder), *_below(folder / "models"))]
+    return list(dict.fromkeys((*found, *(folder for folder in watched if folder.name.lower() in _PART_FOLDERS))))
+
+
+def _below(folder: Path) -> list[Path]:
     try:
-        names = sorted(os.listdir(home.parent))
+        names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [home.parent / name for name in names if name.lower() in _PART_FOLDERS]
+    return [folder / name for name in names if name.lower() in _PART_FOLDERS]
 
 
 def model_header(facts: ModelFacts) -> Header:
