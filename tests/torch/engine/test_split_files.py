@@ -1,5 +1,6 @@
 """Models whose parts lie in files of their own, as ComfyUI and Forge keep them: found, put together, and told what lacks."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -8,9 +9,11 @@ import pytest
 import torch
 from diffusers import AutoencoderKL, FluxTransformer2DModel, SD3Transformer2DModel
 from safetensors.torch import load_file, save_file
+from tests.helpers import all_in_one
 from tests.helpers import file_forms as forms
 from tests.helpers.all_in_one import put_small_files
 from tests.helpers.engine_runs import Recorder, Steady, check, generate, pixels
+from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header_of, tensors, write_sparse
 from tests.helpers.originals import save_original, tiny_original, vae_tensors
 from tests.helpers.tiny import liven
@@ -21,7 +24,12 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.service import DiffusersEngine
+from halftone.engine.weights.file_tensors import filled_component
 from halftone.engine.weights.packed import PackedLinear
+from halftone.library.families import single_configs
+from halftone.library.families.single_files import of_component, places
+from halftone.library.families.split_files import part_tensors
+from halftone.library.files.header import Header
 from halftone.library.models import describe, is_as_it_was, list_models, runnable
 from halftone.settings.store import Settings, save
 
@@ -209,9 +217,9 @@ def test_the_parts_in_comfyuis_folders_become_one_model(name: str, tmp_path: Pat
 def test_a_packed_transformer_joins_the_same_parts(tmp_path: Path) -> None:
     parts, path = save_split("flux1-dev", tmp_path)
     put_small_files()
-    gguf = path.with_name("flux1-dev-Q8_0.gguf")
-    numbers = save_gguf(flux_original(parts["transformer"]), gguf)
-    facts = describe(str(gguf))
+    packed = path.with_name("flux1-dev-Q8_0.gguf")
+    numbers = save_gguf(flux_original(parts["transformer"]), packed)
+    facts = describe(str(packed))
     runnable(facts)
     loaded = load_pipeline(facts, torch.device("cpu"))
     layer = loaded.modules["transformer"].get_submodule("context_embedder")
@@ -259,3 +267,53 @@ def test_the_nearest_of_two_alike_is_taken(sdxl: Path, tmp_path: Path) -> None:
     near, far = split(sdxl, tmp_path / "near"), split(sdxl, tmp_path / "far")
     save(Settings(model_folders=(str(far.parent.parent),)))
     assert describe(str(near)).parts == {"vae": str(tmp_path / "near" / "vae" / "sdxl_vae.safetensors")}
+
+
+LLAMA = (
+    (r"^encoder\.block\.(\d+)\.layer\.0\.SelfAttention\.relative_attention_bias", r"enc.blk.\1.attn_rel_b"),
+    (r"^encoder\.block\.(\d+)\.layer\.0\.SelfAttention\.", r"enc.blk.\1.attn_"),
+    (r"^encoder\.block\.(\d+)\.layer\.0\.layer_norm", r"enc.blk.\1.attn_norm"),
+    (r"^encoder\.block\.(\d+)\.layer\.1\.layer_norm", r"enc.blk.\1.ffn_norm"),
+    (r"^encoder\.block\.(\d+)\.layer\.1\.DenseReluDense\.wi_0", r"enc.blk.\1.ffn_gate"),
+    (r"^encoder\.block\.(\d+)\.layer\.1\.DenseReluDense\.wi_1", r"enc.blk.\1.ffn_up"),
+    (r"^encoder\.block\.(\d+)\.layer\.1\.DenseReluDense\.wo", r"enc.blk.\1.ffn_down"),
+    (r"^encoder\.final_layer_norm", "enc.output_norm"),
+    (r"^shared", "token_embd"),
+)
+"""How llama.cpp names the tensors of a T5."""
+
+
+def test_a_packed_t5_comes_to_its_place(tmp_path: Path) -> None:
+    t5 = all_in_one.parts_of("flux")["text_encoder_2"]
+    held = {name: value for name, value in t5.state_dict().items() if name != "encoder.embed_tokens.weight"}
+    for pattern, theirs in LLAMA:
+        held = forms.renamed(pattern, theirs)(held)
+    file = tmp_path / "t5.gguf"
+    numbers = save_gguf(held, file, architecture="t5encoder")
+    whole = Header(tuple(one for _, one in part_tensors("FLUX", "text_encoder_2", str(file))), {})
+    shapes = {one.name.removeprefix("text_encoders.t5xxl.transformer."): one.shape for one in whole.tensors}
+    config = single_configs.t5(shapes) | {"feed_forward_proj": "gated-gelu"}
+    made = filled_component(type(t5), config, file, whole, of_component(places("FLUX", whole), "text_encoder_2"))
+    layer = made.get_submodule("encoder.block.1.layer.1.DenseReluDense.wi_1")
+    assert torch.equal(cast("PackedLinear", layer).exact, numbers["enc.blk.1.ffn_up.weight"])
+    words = torch.tensor([[3, 1, 4, 1, 5]])
+    for name, value in t5.named_parameters():
+        value.data = stands_for(name, numbers)
+    assert torch.allclose(made.eval()(words)[0], t5.eval()(words)[0], rtol=0, atol=1e-5)
+
+
+def stands_for(name: str, numbers: dict[str, torch.Tensor]) -> torch.Tensor:
+    for pattern, theirs in LLAMA:
+        name = re.sub(pattern, theirs, name)
+    return numbers[name]
+
+
+def test_a_packed_t5_is_a_part(tmp_path: Path) -> None:
+    _, path = save_split("flux1-dev", tmp_path)
+    (tmp_path / "text_encoders" / "t5" / "t5xxl_fp16.safetensors").unlink()
+    file = tmp_path / "text_encoders" / "t5-v1_1-xxl-encoder-Q3_K_S.gguf"
+    kinds = {"token_embd.weight": ("Q2_K", (32128, 4096)), "enc.blk.0.attn_q.weight": ("Q2_K", (256, 4096))}
+    rest = {"attn_rel_b": (32, 64), "ffn_gate": (256, 4096)}
+    file.write_bytes(gguf(kinds | {f"enc.blk.0.{name}.weight": ("F32", shape) for name, shape in rest.items()}))
+    facts = describe(str(path))
+    assert (facts.why, facts.parts["text_encoder_2"]) == (None, str(file))

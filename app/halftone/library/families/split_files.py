@@ -14,22 +14,34 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
+from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL, T5_XXL
 from halftone.library.families.recognise import denoiser_in, recognise
 from halftone.library.families.single_files import DENOISERS, SINGLES, component_of, module_names, tensors_by_component
-from halftone.library.files.gguf_header import read_any
-from halftone.library.files.header import Header, TensorInfo, file_version, read_header
+from halftone.library.files.gguf_header import GGUF, PACKED, read_any
+from halftone.library.files.header import Header, TensorInfo, file_version
 from halftone.library.kinds.marks import view_of
 from halftone.settings.glance import model_folders
 
 _DENOISER_FOLDERS: Final = ("checkpoints", "diffusion_models", "unet", "stable-diffusion")
 """Folders of models in ComfyUI, Forge, SD.Next and SwarmUI, in small letters."""
 _PART_FOLDERS: Final = ("vae", "text_encoders", "text_encoder", "text-encoder", "clip")
-_ENDINGS: Final = (".safetensors", ".sft")
+_ENDINGS: Final = (".safetensors", ".sft", GGUF)
 _MOST: Final = 500
 """Files that are looked at in one place."""
+_PLAIN: Final = frozenset({"F32", "F16", "BF16"})
 _READ: Final = ("", "scaled FP8")
 """How the weights of a part may be quantised."""
+_T5_OUTER: Final = {"token_embd.weight": "shared.weight", "enc.output_norm.weight": "encoder.final_layer_norm.weight"}
+_T5_LAYERS: Final = {
+    **{f"attn_{part}": f"layer.0.SelfAttention.{part}" for part in "qkvo"},
+    "attn_norm": "layer.0.layer_norm",
+    "attn_rel_b": "layer.0.SelfAttention.relative_attention_bias",
+    "ffn_gate": "layer.1.DenseReluDense.wi_0",
+    "ffn_up": "layer.1.DenseReluDense.wi_1",
+    "ffn_down": "layer.1.DenseReluDense.wo",
+    "ffn_norm": "layer.1.layer_norm",
+}
+"""Layer of a block of T5 in llama.cpp -> in transformers."""
 _SOUNDS: Final = re.compile(r"vae|^ae\b|clip|t5|text|encoder", re.IGNORECASE)
 """Names of parts that lie in the folder of the denoiser."""
 _OWN_VAE: Final = {
@@ -103,8 +115,12 @@ def parts_near(model: Path) -> Iterator[_Part]:
 @lru_cache(maxsize=512)
 def _read_part(file: Path, version: tuple[int, int, int]) -> _Part | None:
     """version: of `file_version`, so that a rewritten file is read again."""
-    found = recognise(read_header(file), file.stem)
-    if found.kind not in ("VAE", "text encoder") or found.quantised not in _READ:
+    header = read_any(file)
+    found = recognise(header, file.stem)
+    is_gguf = file.suffix.lower() == GGUF
+    if is_gguf and not (found.base == T5_XXL and {one.dtype for one in header.tensors} <= PACKED | _PLAIN):
+        return None
+    if found.kind not in ("VAE", "text encoder") or (found.quantised not in _READ and not is_gguf):
         return None
     return _Part(file, found.kind, found.base, version[0])
 
@@ -142,7 +158,7 @@ def _below(folder: Path) -> list[Path]:
 
 
 def model_header(facts: ModelFacts) -> Header:
-    """The header of a model in one file, or of one in several as if it were one. Raises as `read_header`."""
+    """The header of a model in one file, or of one in several as if it were one. Raises as `read_any`."""
     return joined(facts.family, read_any(Path(facts.path)), facts.parts)
 
 
@@ -169,10 +185,18 @@ def joined(family: str, header: Header, parts: Mapping[str, str]) -> Header:
 
 def part_tensors(family: str, component: str, file: str) -> Iterator[tuple[str, TensorInfo]]:
     """(name in the file, tensor under the name that it has in a whole model) of a part's file."""
-    start, inside = SINGLES[family].prefixes[component][0], read_header(Path(file)).tensors
+    start, inside = SINGLES[family].prefixes[component][0], read_any(Path(file)).tensors
     before = next((own for own in SINGLES[family].starts(component) if all(one.name.startswith(own) for one in inside)), "")
     for one in inside:
-        yield one.name, msgspec.structs.replace(one, name=start + one.name.removeprefix(before))
+        name = _t5_name(one.name) if file.lower().endswith(GGUF) else one.name.removeprefix(before)
+        yield one.name, msgspec.structs.replace(one, name=start + name)
+
+
+def _t5_name(name: str) -> str:
+    """A tensor's name in transformers. name: in a GGUF file, as llama.cpp writes a T5."""
+    if (found := re.fullmatch(r"enc\.blk\.(\d+)\.(\w+)\.weight", name)) and found[2] in _T5_LAYERS:
+        return f"encoder.block.{found[1]}.{_T5_LAYERS[found[2]]}.weight"
+    return _T5_OUTER.get(name, name)
 
 
 def own_tensors(family: str, header: Header) -> Iterator[tuple[str, TensorInfo]]:
