@@ -404,7 +404,7 @@ def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | 
     lacking = missing_parts(found.family, whole)
     if lacking and found.kind == "denoiser":
         return Words("it holds only the denoiser of {0}, and the folders vae and text_encoders lack {1}", (found.base, lacking))
-    return Words("it lacks {0}", (lacking,)) if lacking else None
+    return Words("it and the folders vae and text_encoders lack {0}", (lacking,)) if lacking else None
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, own_size: bool) -> ModelFacts:

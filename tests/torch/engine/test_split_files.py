@@ -95,7 +95,7 @@ def test_what_comes_and_goes_beside_a_file_is_seen(sdxl: Path, tmp_path: Path) -
     vae.rename(tmp_path / "away.safetensors")
     lacking = describe(str(path))
     assert not is_as_it_was(whole)
-    assert str(lacking.why) == "it lacks the VAE"
+    assert str(lacking.why) == "it and the folders vae and text_encoders lack the VAE"
     assert is_as_it_was(lacking)
     (tmp_path / "away.safetensors").rename(vae)
     assert not is_as_it_was(lacking)
