@@ -115,3 +115,8 @@ def nf4(tensors: Tensors) -> Tensors:
     wide = [name for name, value in only(UNET)(tensors).items() if value.dim() == 2 and name.endswith(".weight")]
     found = {name: torch.zeros(8, 1, dtype=torch.uint8) if name in wide else value for name, value in tensors.items()}
     return found | {f"{name}.quant_state.bitsandbytes__nf4": torch.zeros(8, dtype=torch.uint8) for name in wide}
+
+
+def by_diffusers(model: str) -> Tensors:
+    """Every part below its name, under the names of diffusers."""
+    return {f"{part}.{name}": value for part, module in parts_of(model).items() for name, value in module.state_dict().items()}

@@ -15,7 +15,15 @@ WIDTH, GIVES = 16, 12
 TOKENS = 4
 
 
-def save_encoder(folder: Path, dtype: torch.dtype = torch.float32, *, width: int = WIDTH, gives: int = GIVES) -> Path:
+def save_encoder(
+    folder: Path,
+    dtype: torch.dtype = torch.float32,
+    *,
+    width: int = WIDTH,
+    gives: int = GIVES,
+    heads: int = 2,
+    act: str = "quick_gelu",
+) -> Path:
     """In `folder`/image_encoder."""
     torch.manual_seed(3)
     config = CLIPVisionConfig(
@@ -23,9 +31,10 @@ def save_encoder(folder: Path, dtype: torch.dtype = torch.float32, *, width: int
         intermediate_size=32,
         projection_dim=gives,
         num_hidden_layers=3,
-        num_attention_heads=2,
         image_size=32,
         patch_size=8,
+        num_attention_heads=heads,
+        hidden_act=act,
     )
     made: Any = CLIPVisionModelWithProjection(config)
     made.to(dtype).save_pretrained(folder / "image_encoder")

@@ -136,6 +136,7 @@ ErrorCode = Literal[
     "run-pickles",
     "no-rescale",
     "repair-eight-bits",
+    "repair-several-files",
     "nothing-to-repair",
     "train-config",
     "train-size",

@@ -356,6 +356,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{model} has 8-bit weights, which a repaired copy cannot keep exactly.",
         "Use the cure that the check offers instead.",
     ),
+    "repair-several-files": (
+        "{model} consists of several files, and Halftone repairs only single files and diffusers folders.",
+        "Use the cure that the check offers instead.",
+    ),
     "run-missing": ("There is no training run at {path}.", "Choose the trainer's output folder, or one of its logs."),
     "run-empty": ("{path} is empty.", "Choose the trainer's output folder, or one of its logs."),
     "run-silent": (

@@ -145,6 +145,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pipeline: str = ""
     """The class of diffusers that runs it; empty where that is not known."""
     components: tuple[str, ...] = ()
+    parts: dict[str, str] = {}
+    """Component -> its file, of those that a model in one file lacks and that lie in files of their own."""
     samplers: tuple[str, ...] = ()
     """Names of those that its pipeline takes; empty where that is not known."""
     own_sampler: str = ""

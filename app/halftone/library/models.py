@@ -23,6 +23,7 @@ from halftone.library.families.known_families import BY_NAME, Family
 from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
 from halftone.library.families.recognise import Recognised, folder_name, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
+from halftone.library.families.split_files import joined, parts_beside, parts_near
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.files.gguf_header import read_any
@@ -77,10 +78,13 @@ def describe_again(model: str, known: Iterable[ModelFacts]) -> ModelFacts:
 
 
 def is_as_it_was(facts: ModelFacts) -> bool:
-    """Whether no file of a model changed since it was described. None is read."""
+    """Whether no file of a model changed since it was described. Only the headers of files that lack parts are read."""
     try:
-        return fingerprint_of(Path(facts.path), facts.components) == facts.fingerprint
-    except OSError:
+        path = Path(facts.path)
+        same = fingerprint_of(path, facts.components, facts.parts.values()) == facts.fingerprint
+        seeks = facts.lacks and facts.kind in ("checkpoint", "denoiser")  # what it lacks may have come to lie beside it
+        return same and (not seeks or _file(facts.id, path) == facts)
+    except (OSError, HalftoneError):
         return False
 
 
@@ -114,7 +118,7 @@ def weight_files(facts: ModelFacts) -> tuple[tuple[str, Path], ...]:
     """(component, file) of every weight file that a run reads; component "model" for a single file."""
     root = Path(facts.path)
     if not os.path.isdir(root):
-        return (("model", root),)
+        return (("model", root), *((name, Path(file)) for name, file in facts.parts.items()))
     return tuple((name, path) for name in facts.components for path, _ in read_part(root, name).files)
 
 
@@ -360,28 +364,48 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
         prediction=found.prediction,
         lacks=found.lacks,
     )
-    why = _why_not(found, header)
+    unread = unreadable(header, found)
+    whole, parts = header, dict[str, str]()
+    if found.kind in ("checkpoint", "denoiser") and found.family in SINGLES and found.naming == ORIGINAL and unread is None:
+        parts = parts_beside(path, found.family, header)
+        whole = joined(found.family, header, parts)
+    elif found.lacks:
+        beside = {part.name for part in parts_near(path)}
+        found = msgspec.structs.replace(found, lacks=tuple(name for name in found.lacks if name not in beside))
+    why = _why_not(found, whole, unread)
     if why is not None:
-        unread = unreadable(header, found)
         if unread is not None and found.kind == "denoiser" and not found.quantised:
             why = unread
         return msgspec.structs.replace(facts, why=why, takes_place=unread is None)
-    stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, header).items()}
-    facts = msgspec.structs.replace(facts, stored=stored)
-    return _with_parts(facts, configs(facts.family, header, facts.path), own_size=found.size != BY_NAME[found.family].size)
+    stored = {name: stored_dtype(tensors) for name, tensors in tensors_by_component(found.family, whole).items()}
+    facts = msgspec.structs.replace(
+        facts,
+        stored=stored,
+        parts=parts,
+        size_bytes=facts.size_bytes + sum(Path(file).stat().st_size for file in parts.values()),
+        fingerprint=fingerprint_of(path, (), parts.values()),
+        takes_place=found.kind == "denoiser",
+    )
+    return _with_parts(facts, configs(facts.family, whole, facts.path), own_size=found.size != BY_NAME[found.family].size)
 
 
-def _why_not(found: Recognised, header: Header) -> Words | None:
-    """Why this file alone makes no picture; None where it does."""
-    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES:
+def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | None:
+    """Why this file makes no picture; None where it does. whole: with the parts beside it; unread: why its denoiser cannot be
+    read.
+    """
+    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES or unread is not None:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
-    if found.quantised not in ("", SCALED) or not (by_shapes or found.alike):
+    if (
+        not (by_shapes or found.alike)
+        or found.naming != ORIGINAL
+        or (found.kind == "checkpoint" and found.quantised not in ("", SCALED))
+    ):
         return why_not(found)
-    if by_shapes and (found.kind == "denoiser" or found.naming != ORIGINAL):
-        return why_not(found)
-    lacking = missing_parts(found.family, header)
-    return Words("it lacks {0}", (lacking,)) if lacking else None
+    lacking = missing_parts(found.family, whole)
+    if lacking and found.kind == "denoiser":
+        return Words("it holds only the denoiser of {0}, and the folders vae and text_encoders lack {1}", (found.base, lacking))
+    return Words("it and the folders vae and text_encoders lack {0}", (lacking,)) if lacking else None
 
 
 def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, own_size: bool) -> ModelFacts:
@@ -405,12 +429,15 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, own_size: boo
     )
 
 
-def fingerprint_of(path: Path, components: Iterable[str] = ()) -> str:
-    """Changes when a file is added, removed, renamed, resized or rewritten. Contents are not read: that would take minutes."""
+def fingerprint_of(path: Path, components: Iterable[str] = (), parts: Iterable[str] = ()) -> str:
+    """Changes when a file is added, removed, renamed, resized or rewritten. Contents are not read: that would take minutes.
+    parts: files of a model in one file that lie apart.
+    """
     facts = os.stat(path)
     found = [(path.name, facts)]
     if stat.S_ISDIR(facts.st_mode):
         files = sorted(file for name in ("", *components) for file in files_in(path / name))
         found = [(str(file.relative_to(path)), file.stat()) for file in files]
+    found += [(file, os.stat(file)) for file in parts]
     lines = "".join(f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}\n" for name, facts in found)
     return hashlib.sha256(lines.encode()).hexdigest()[:16]

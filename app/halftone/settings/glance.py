@@ -1,4 +1,4 @@
-"""What the first paint needs of the settings file, read with the standard library alone."""
+"""What is needed of the settings file before or without all of it, read with the standard library alone."""
 
 import tomllib
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -14,7 +14,7 @@ _THEMES: Final = ("system", "dark", "light")
 
 
 class Glance(NamedTuple):
-    """Look and place of the window, with defaults for missing and wrong entries."""
+    """For the first paint: look and place of the window, with defaults for missing and wrong entries."""
 
     theme: ThemeChoice = "system"
     geometry: str = ""
@@ -26,10 +26,7 @@ class Glance(NamedTuple):
 
 def glance() -> Glance:
     """Read it from the settings file. Never raises: `store.load` reports the problems."""
-    try:
-        content = tomllib.loads(read_text(settings_file()))
-    except (OSError, ValueError, RecursionError):
-        return Glance()
+    content = _content()
     theme = _entry(content, "appearance", "theme")
     geometry = _entry(_entry(content, "window", "geometry"), "main")
     columns = _entry(_entry(content, "window", "splitters"), "create")
@@ -39,6 +36,19 @@ def glance() -> Glance:
         columns=widths(columns if isinstance(columns, str) else ""),
         first_run=_entry(content, "general", "first_run_done") is not True,
     )
+
+
+def model_folders() -> tuple[str, ...]:
+    """The folders of models that are watched. Never raises."""
+    folders = _entry(_content(), "folders", "models")
+    return tuple(str(folder) for folder in cast("list[object]", folders)) if isinstance(folders, list) else ()
+
+
+def _content() -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(settings_file()))
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def widths(text: str, count: int = 3) -> tuple[int, ...]:

@@ -132,9 +132,9 @@ def test_stable_diffusion_3_without_t5_needs_no_file_beside_it(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("kind", "left_out", "lacks"),
     [
-        ("flux", "text_encoders.clip_l.", "it lacks the text encoder CLIP-L."),
-        ("flux", "vae.", "it lacks the VAE."),
-        ("sd3", "text_encoders.clip_g.", "it lacks the text encoder OpenCLIP-G."),
+        ("flux", "text_encoders.clip_l.", "it and the folders vae and text_encoders lack the text encoder CLIP-L."),
+        ("flux", "vae.", "it and the folders vae and text_encoders lack the VAE."),
+        ("sd3", "text_encoders.clip_g.", "it and the folders vae and text_encoders lack the text encoder OpenCLIP-G."),
     ],
 )
 def test_a_file_that_is_not_whole_says_what_it_lacks(tmp_path: Path, kind: str, left_out: str, lacks: str) -> None:

@@ -84,20 +84,38 @@ WHOLE: dict[str, Whole] = {
     "SD 3, scaled FP8": Whole("sd3", lambda tensors: forms.eight_bits(tensors, UNET, scaled="weight_scale")),
     "SD 3 with the VAE of ComfyUI": Whole("sd3", forms.renamed(rf"^{VAE}", "vae.")),
 }
+LACKS = "it and the folders vae and text_encoders lack"
+FOLDER = (
+    "which runs only as a diffusers folder, with these small files beside its weights: model_index.json, "
+    "scheduler/scheduler_config.json, unet/config.json, vae/config.json, text_encoder/config.json, tokenizer/vocab.json, "
+    "tokenizer/merges.txt"
+)
+ONLY_SD1 = "it holds only the denoiser of Stable Diffusion 1.x, and the folders vae and text_encoders"
 REFUSED: dict[str, tuple[str, forms.Change, str]] = {
-    "SD 1.x without a VAE": ("sd1", forms.without(VAE), "it lacks the VAE"),
-    "SD 1.x without an encoder": ("sd1", forms.without(CLIP), "it lacks the text encoder CLIP-L"),
-    "SD 1.x, the UNet alone": ("sd1", forms.only(UNET), "it lacks the VAE, the text encoder CLIP-L"),
+    "SD 1.x without a VAE": ("sd1", forms.without(VAE), f"{LACKS} the VAE"),
+    "SD 1.x without an encoder": ("sd1", forms.without(CLIP), f"{LACKS} the text encoder CLIP-L"),
+    "SD 1.x, the UNet alone": ("sd1", forms.only(UNET), f"{ONLY_SD1} lack the VAE, the text encoder CLIP-L"),
     "SD 1.x, the encoder alone": ("sd1", forms.only(CLIP), "it is a text encoder (CLIP), not a whole model"),
     "SD 1.x, the VAE alone": ("sd1", forms.only(VAE), "it is a VAE (4 channels), not a whole model"),
-    "SDXL without OpenCLIP": ("sdxl", forms.without(f"{XL}1."), "it lacks the text encoder OpenCLIP-G"),
+    "SD 1.x under diffusers' names": ("sd1", lambda _: forms.by_diffusers("sd1"), f"it holds Stable Diffusion 1.x, {FOLDER}"),
+    "SD 1.x LCM": (
+        "sd1",
+        forms.beside(**{f"{UNET}time_embed__cond_proj__weight": torch.ones(32, 256)}),
+        f"it holds Stable Diffusion 1.x LCM, {FOLDER}",
+    ),
+    "CosXL": (
+        "sdxl",
+        forms.beside(edm_vpred__sigma_max=torch.tensor(120.0)),
+        f"it holds CosXL, {FOLDER}, text_encoder_2/config.json, tokenizer_2/vocab.json, tokenizer_2/merges.txt",
+    ),
+    "SDXL without OpenCLIP": ("sdxl", forms.without(f"{XL}1."), f"{LACKS} the text encoder OpenCLIP-G"),
     "SDXL in NF4": ("sdxl", forms.nf4, "its weights are quantised (NF4), which Halftone does not read; it holds SDXL"),
-    "FLUX.1 without T5": ("flux", forms.without("text_encoders.t5xxl."), "it lacks the text encoder T5-XXL"),
+    "FLUX.1 without T5": ("flux", forms.without("text_encoders.t5xxl."), f"{LACKS} the text encoder T5-XXL"),
     "FLUX.1 in NF4": ("flux", forms.nf4, "its weights are quantised (NF4), which Halftone does not read; it holds FLUX.1 dev"),
     "SD 3 without its encoders": (
-        "sd3", forms.without("text_encoders."), "it lacks the text encoder CLIP-L, the text encoder OpenCLIP-G",
+        "sd3", forms.without("text_encoders."), f"{LACKS} the text encoder CLIP-L, the text encoder OpenCLIP-G",
     ),
-    "SD 3 without a VAE": ("sd3", forms.without(VAE), "it lacks the VAE"),
+    "SD 3 without a VAE": ("sd3", forms.without(VAE), f"{LACKS} the VAE"),
 }  # fmt: skip
 """Model, what is done to it, and why it is refused."""
 PIPELINES = {

@@ -287,3 +287,26 @@ def test_an_encoder_with_a_lora_of_its_own_folder_is_refused(
         generate(engine, models["sd15"], ip_adapters=(adapter(copy, "sd15 plain"),))
     detail = "image_encoder/adapter_config.json names other weights than those beside it"
     assert (caught.value.code, str(caught.value.facts["detail"])) == ("model-cannot-run", detail)
+
+
+@pytest.mark.parametrize("place", ["clip_vision/models/CLIP-ViT-H-14.safetensors", "ipadapter/clip_vision_h.safetensors"])
+@pytest.mark.parametrize("form", ["plain", "plus"])
+def test_an_encoder_of_one_file_is_that_of_its_folder(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, form: str, place: str
+) -> None:
+    """As ComfyUI keeps it. Published encoders have 16 heads and, but for OpenAI's, the plain activation."""
+    whole, split = tmp_path / "whole", tmp_path / "split"
+    folder = save_encoder(whole, torch.float16, heads=16, act="gelu")
+    file = split / place
+    file.parent.mkdir(parents=True)
+    shutil.copyfile(folder / "model.safetensors", file)
+    image = picture(tmp_path / "one.png")
+    made = []
+    for home in (whole, split / "ipadapter"):
+        path = save_adapter(models["sd15"], home / "adapter.safetensors", form)
+        one = IpAdapter(path=str(path), images=(str(image),), scale=0.8)
+        made.append(pixels(generate(engine, models["sd15"], ip_adapters=(one,))[0]))
+        assert of(engine).stored["image_encoder"] == torch.float16
+    assert (made[0] == made[1]).all()
+    report, _ = check(engine, models["sd15"], ip_adapters=(one,))
+    assert report.verdict == "healthy"

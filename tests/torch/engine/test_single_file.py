@@ -273,7 +273,7 @@ def test_a_file_that_is_not_whole_says_what_it_lacks(
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
     assert caught.value.code == "model-needs-parts"
-    assert f"it lacks {lacking}." in str(caught.value)
+    assert f"it and the folders vae and text_encoders lack {lacking}." in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ MODULES: Final = ("messages", "facts", "request", "plan", "training", "errors")
 STRINGS: Final = {
     "ids": "job id model device picture fingerprint",
     "paths": "path folder file_names output image images mask pictures source upscaler vae transformer inversions latents resume "
-    "resume_latents log lora_folders",
+    "resume_latents log lora_folders parts",
     "names of what the user or a maker named": "name names family base wildcards styles items loras word driver",
     "names inside a model": "component components module pipeline sampler samplers own_sampler lacks further without_add_ons "
     "dtypes cures upcast rescale deviation stored",

@@ -180,7 +180,7 @@ def test_a_single_file_is_recognised_by_its_names(tmp_path: Path, keys: str, fam
     assert (facts.family, facts.format, facts.stored_dtype) == (family, "single-file", "bfloat16")
     with pytest.raises(HalftoneError) as caught:
         runnable(facts)
-    part = "it lacks "
+    part = "it holds only the denoiser of "
     whole = "it holds only the denoiser of "
     why = {"LoRA": "it is a LoRA", "VAE": "it is a VAE", "Unknown": "it is not clear", "SD 3": whole, "FLUX": whole}.get(
         family, part

@@ -6,7 +6,20 @@ import pytest
 from tests.helpers.gguf_files import gguf
 from tests.helpers.headers import header, tensors, write_sparse
 from tests.helpers.model_files import safetensors, write_folder, write_json
-from tests.unit.library.test_recognise import ADDITIONS, DEV, MODELS, PARTS, QWEN, SD1_UNET, SDXL, VAE
+from tests.unit.library.test_recognise import (
+    ADDITIONS,
+    CHROMA,
+    DEV,
+    FLUX2,
+    MODELS,
+    PARTS,
+    QWEN,
+    SD1_UNET,
+    SDXL,
+    VAE,
+    WAN,
+    Z_IMAGE,
+)
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -14,6 +27,8 @@ from halftone.library.add_ons.unusable_files import listed_as, small_files, why_
 from halftone.library.families.known_families import FAMILIES, KIND_NAMES
 from halftone.library.families.recognise import recognise
 from halftone.library.models import describe, list_models, runnable
+
+ONLY_DEV = "it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders"
 
 
 def described(tmp_path: Path, patterns: str, name: str = "m.safetensors", metadata: dict[str, str] | None = None) -> ModelFacts:
@@ -32,18 +47,23 @@ def test_a_denoiser_alone_says_which_parts_and_which_small_files_are_missing(tmp
     assert (facts.family, facts.base, facts.kind, facts.prediction) == ("FLUX", "FLUX.1 dev", "denoiser", "flow")
     assert facts.lacks == ("VAE (16 channels)", "CLIP-L", "T5-XXL")
     assert (facts.native_width, facts.default_steps, facts.default_guidance, facts.prompt_tokens) == (1024, 28, 3.5, 512)
+    assert refusal(facts) == f"{ONLY_DEV} lack the VAE, the text encoder CLIP-L, the text encoder T5-XXL"
+    facts = described(tmp_path, CHROMA)
     assert refusal(facts) == (
-        "it holds only the denoiser of FLUX.1 dev; a run also needs these parts: VAE (16 channels), text encoder CLIP-L, "
-        "text encoder T5-XXL; and these small files: model_index.json, scheduler/scheduler_config.json, "
-        "transformer/config.json, vae/config.json, text_encoder/config.json, tokenizer/vocab.json, tokenizer/merges.txt, "
-        "text_encoder_2/config.json, tokenizer_2/spiece.model"
+        "it holds only the denoiser of Chroma; a run also needs these parts: VAE (16 channels), text encoder T5-XXL; and these "
+        "small files: model_index.json, scheduler/scheduler_config.json, transformer/config.json, vae/config.json, "
+        "text_encoder/config.json, tokenizer/spiece.model"
     )
 
 
 @pytest.mark.parametrize(
     ("patterns", "name", "detail"),
     [
-        (SD1_UNET, "m.safetensors", "it lacks the VAE, the text encoder CLIP-L"),
+        (
+            SD1_UNET,
+            "m.safetensors",
+            f"{ONLY_DEV.replace('FLUX.1 dev', 'Stable Diffusion 1.x')} lack the VAE, the text encoder CLIP-L",
+        ),
         (VAE, "m.safetensors", "it is a VAE (4 channels), not a whole model"),
         (PARTS["t5"][0], "m.safetensors", "it is a text encoder (T5-XXL), not a whole model"),
         (PARTS["siglip"][0], "m.safetensors", "it is an image encoder (SigLIP), not a whole model"),
@@ -77,7 +97,7 @@ def test_a_gguf_file_is_described_with_its_quantisation(tmp_path: Path) -> None:
     )
     facts = describe(str(path))
     assert (facts.family, facts.base, facts.stored_dtype, facts.kind) == ("FLUX", "FLUX.1 dev", "q4_k", "denoiser")
-    assert refusal(facts).startswith("it holds only the denoiser of FLUX.1 dev; a run also needs these parts: VAE (16 channels)")
+    assert refusal(facts).startswith(f"{ONLY_DEV} lack the VAE")
     assert path.name.removesuffix(".gguf") in [found.name for found in list_models([str(tmp_path)])]
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(HalftoneError) as caught:
@@ -147,3 +167,42 @@ def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
         with pytest.raises(HalftoneError) as caught:
             describe(str(tmp_path / name))
         assert caught.value.code == "model-not-a-model"
+
+
+VIDEO_VAE = "decoder.mid.block_1.conv1.conv.weight[512,512,3,3,3]"
+LLAVA = "model.layers.0.self_attn.q_proj.weight[4096,4096] model.embed_tokens.weight[128320,4096]"
+SPLIT = {
+    "FLUX.2 dev": (FLUX2, {"vae/flux2-vae": PARTS["vae-flux2"][0], "text_encoders/mistral": PARTS["mistral"][0]}),
+    "Qwen-Image": (QWEN, {"vae/qwen_image_vae": PARTS["vae-wan"][0], "text_encoders/qwen_2.5_vl_7b": PARTS["qwen2.5-vl"][0]}),
+    "Wan 14B": (WAN, {"vae/wan_2.1_vae": PARTS["vae-wan"][0], "text_encoders/umt5_xxl": PARTS["umt5"][0]}),
+    "Z-Image": (Z_IMAGE, {"vae/ae": PARTS["vae-16"][0], "clip/qwen_3_4b": PARTS["qwen3"][0]}),
+    "HunyuanVideo": (
+        "double_blocks.0.img_attn.qkv.weight[9216,3072] txt_in.individual_token_refiner.blocks.0.norm1.weight[3072]",
+        {"vae/hunyuan": VIDEO_VAE, "text_encoders/llava": LLAVA, "text_encoders/clip_l": PARTS["clip-l"][0]},
+    ),
+}
+"""In ComfyUI's folders: the denoiser, and the file of each part."""
+
+
+@pytest.mark.parametrize("base", SPLIT)
+def test_of_a_model_of_several_files_only_what_lacks_beside_it_is_named(base: str, tmp_path: Path) -> None:
+    denoiser, parts = SPLIT[base]
+    for folder in ("diffusion_models", "vae", "text_encoders", "clip"):
+        (tmp_path / folder).mkdir()
+    path = write_sparse(tmp_path / "diffusion_models" / "m.safetensors", header(denoiser))
+    for lost in ("", *parts):
+        for name, patterns in parts.items():
+            file = tmp_path / f"{name}.safetensors"
+            file.unlink(missing_ok=True)
+            if name != lost:
+                write_sparse(file, header(patterns))
+        facts = describe(str(path))
+        assert facts.base == base
+        if not lost:
+            assert refusal(facts).startswith(f"it holds only the denoiser of {base}, which runs only as a diffusers folder, with")
+        else:
+            kind = "VAE" if "vae" in lost else "text encoder"
+            said = refusal(facts)
+            assert said.startswith(f"it holds only the denoiser of {base}; a run also needs these parts: ")
+            assert kind in said.partition("parts: ")[2].partition("; and")[0]
+            assert "," not in said.partition("parts: ")[2].partition("; and")[0]

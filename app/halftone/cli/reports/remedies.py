@@ -49,6 +49,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',
     "train-config": "A file with every setting is printed by:  {example}",
     "repair-eight-bits": _APPLY,
+    "repair-several-files": _APPLY,
 }
 """Remedies that differ from the window's. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {

@@ -43,11 +43,13 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises repair-eight-bits, model-broken, nothing-to-repair, no-rescale (no rescaling was verified that a copy can hold),
-    output-*, disk-full.
+    Raises repair-eight-bits, repair-several-files, model-broken, nothing-to-repair, no-rescale (no rescaling was verified that a
+    copy can hold), output-*, disk-full.
     """
     started = time.perf_counter()
     target = check_copy(loaded.facts, command.output)
+    if loaded.facts.parts:
+        raise HalftoneError("repair-several-files", model=loaded.facts.name)
     if any(packed_layers(module) for module in loaded.modules.values()):
         raise HalftoneError("repair-eight-bits", model=loaded.facts.name)
     numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)

@@ -19,11 +19,12 @@ from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.loading.plans import HALF_DONE
 from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
+from halftone.engine.weights.file_tensors import filled_component, one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.recipe import forget_base
 from halftone.health.faults import is_out_of_memory
-from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder, other_base
-from halftone.library.files.folder import read_json
+from halftone.library.add_ons.image_encoders import ENCODER, encoder_part, parameters
+from halftone.library.add_ons.ipadapters import adapter_files, encoder_place, other_base
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +63,11 @@ def _forget(loaded: Loaded) -> None:
 
 
 def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    folder = encoder_folder(adapters[0].path)
+    place = encoder_place(adapters[0].path)
     encoder, dtype = None, torch.float32
     if getattr(loaded.pipe, ENCODER, None) is None:
-        encoder = read_encoder(loaded, folder)
-        dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
+        encoder = read_encoder(loaded, place)
+        dtype = one_type(encoder.parameters())
         make_ready(loaded, ENCODER, encoder, dtype)
     files = [_read(one.path) for one in adapters]
     try:
@@ -81,7 +82,7 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     forget_base(_reader(loaded))
     if encoder is not None:
         loaded.pipe.register_modules(**{ENCODER: encoder})
-        loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, folder), dtype
+        loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, place), dtype
         loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
     if getattr(loaded.pipe, _EXTRACTOR, None) is None:
         loaded.pipe.register_modules(**{_EXTRACTOR: _extractor(loaded.pipe.image_encoder.config)})
@@ -101,12 +102,15 @@ def _read(path: str) -> Halves:
     return halves
 
 
-def read_encoder(loaded: Loaded, folder: Path) -> nn.Module:
-    """The image encoder on the CPU, in its stored dtype. Raises model-load-failed."""
-    dtype = stored_dtypes(folder.parent).get(folder.name, torch.float32)
-    with told_loading(loaded.facts, folder):
-        kind = SiglipVisionModel if _is_siglip(read_json(folder / "config.json")) else CLIPVisionModelWithProjection
-        return load_network(folder.parent, folder.name, kind, dtype)
+def read_encoder(loaded: Loaded, place: Path) -> nn.Module:
+    """The image encoder of a folder or file on the CPU, in its stored dtype. Raises model-load-failed."""
+    with told_loading(loaded.facts, place):
+        part = encoder_part(place)
+        kind = SiglipVisionModel if _is_siglip(part.config) else CLIPVisionModelWithProjection
+        if place.is_dir():
+            return load_network(place.parent, place.name, kind, stored_dtypes(place.parent).get(place.name, torch.float32))
+        (_, header), *_ = part.files
+        return filled_component(kind, part.config, place, header, parameters(header.tensors))
 
 
 def _is_siglip(config: Mapping[str, Any]) -> bool:

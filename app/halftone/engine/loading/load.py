@@ -47,6 +47,7 @@ from halftone.library.add_ons.extras import extras_key
 from halftone.library.add_ons.vaes import VAE
 from halftone.library.families.networks import Network, known_networks
 from halftone.library.families.single_files import configs, kinds_by_component, places
+from halftone.library.families.split_files import model_header
 from halftone.library.files.copies import exponents_in
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import read_header
@@ -184,7 +185,7 @@ def native_scheduler(facts: ModelFacts) -> Any:
     path = Path(facts.path)
     with told_loading(facts, path):
         if path.is_file():
-            found = configs(facts.family, read_header(path), facts.path)
+            found = configs(facts.family, model_header(facts), facts.path)
             index, config = found["model_index"], found["scheduler"]
         else:
             index, config = (read_json(path / name) for name in ("model_index.json", "scheduler/scheduler_config.json"))
@@ -280,7 +281,7 @@ def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
     path = Path(facts.path)
     if not path.is_file():
         return stored_dtypes(path)
-    return {name: narrowest(kinds) for name, kinds in kinds_by_component(facts.family, read_header(path)).items()}
+    return {name: narrowest(kinds) for name, kinds in kinds_by_component(facts.family, model_header(facts)).items()}
 
 
 def stored_dtypes(folder: Path) -> dict[str, torch.dtype]:
@@ -363,7 +364,7 @@ def _exponents(facts: ModelFacts, name: str) -> dict[str, int]:
     if not path.is_file():
         headers = [read_header(file) for component, file in weight_files(facts) if component == name]
         return {key: k for header in headers for key, k in exponents_in(header).items()}
-    header = read_header(path)
+    header = model_header(facts)
     told = exponents_in(header)
     found: dict[str, int] = {}
     for (component, parameter), place in places(facts.family, header).items() if told else ():
@@ -378,7 +379,10 @@ def component_from(loaded: Loaded, name: str, path: Path) -> nn.Module:
     kind = cast("Any", type(loaded.modules[name]))
     if path.is_file():
         with told_loading(loaded.facts, path):
-            dtype = narrowest(kinds_by_component(loaded.facts.family, read_header(path))[name])
-            return component_from_file(path, loaded.facts.family, name, kind, dtype)
+            is_own = str(path) == loaded.facts.path
+            header = model_header(loaded.facts) if is_own else read_header(path)
+            dtype = narrowest(kinds_by_component(loaded.facts.family, header)[name])
+            part = loaded.facts.parts.get(name, path) if is_own else path
+            return component_from_file(loaded.facts, Path(part), header, name, kind, dtype)
     with told_loading(loaded.facts, path / name):
         return load_network(path, name, kind, stored_dtypes(path).get(name, torch.float32))

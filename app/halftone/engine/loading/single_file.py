@@ -4,7 +4,7 @@ What the file lacks (configurations, the scheduler, the tokenizer's words) comes
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +28,9 @@ from halftone.library.families.single_files import (
     places,
     tensors_by_component,
 )
-from halftone.library.files.header import read_header
+from halftone.library.families.split_files import model_header
+from halftone.library.files.gguf_header import GGUF
+from halftone.library.files.header import Header, read_header
 from halftone.library.prompts.tokens import merges, vocabulary
 
 
@@ -38,14 +40,14 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     import transformers
 
     path = Path(facts.path)
-    header = read_header(path)
+    header = model_header(facts)
     found = configs(facts.family, header, facts.path)
     index = found.pop("model_index")
     where = places(facts.family, header)
     held = {name: [one.name for one in tensors] for name, tensors in tensors_by_component(facts.family, header).items()}
-    packed = holds_packed(facts.family, header)
+    packed = _is_filled(facts, header)
     parts: dict[str, Any] = {}
-    with _opened(path) as file:
+    with nullcontext() if packed else _opened(path) as file:
         for name, value in index.items():
             if not isinstance(value, list):
                 continue
@@ -60,7 +62,8 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
                 own = getattr(diffusers if library == "diffusers" else transformers, kind)
                 places_there = of_component(where, name)
                 if packed:
-                    parts[name] = filled_component(own, found[name], path, header, places_there)
+                    file_of = Path(facts.parts.get(name, path))
+                    parts[name] = filled_component(own, found[name], file_of, header, places_there)
                     stored[name] = one_type(parts[name].parameters())
                 else:
                     parts[name] = mapped_component(own, found[name], file, places_there, stored[name])
@@ -76,12 +79,16 @@ def _read(module: nn.Module, where: Mapping[str, Place]) -> set[str]:
     return {place.tensor for name, place in where.items() if name in names}
 
 
-def component_from_file(path: Path, family: str, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
-    """One component of such a file."""
-    header = read_header(path)
-    found = configs(family, header, str(path))
-    where = of_component(places(family, header), name)
-    if holds_packed(family, header):
+def _is_filled(facts: ModelFacts, header: Header) -> bool:
+    """Whether its components take what is packed in the file as it is, or come from several files."""
+    return bool(facts.parts) or facts.path.lower().endswith(GGUF) or holds_packed(facts.family, header)
+
+
+def component_from_file(facts: ModelFacts, path: Path, header: Header, name: str, kind: Any, dtype: torch.dtype) -> nn.Module:
+    """One component of such a model. path: its file, be it the model's own or a copy; header: of the whole model there."""
+    found = configs(facts.family, header, str(path))
+    where = of_component(places(facts.family, header), name)
+    if _is_filled(facts, header):
         return filled_component(kind, found[name], path, header, where)
     with _opened(path) as file:
         return mapped_component(kind, found[name], file, where, dtype)

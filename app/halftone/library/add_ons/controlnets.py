@@ -18,6 +18,7 @@ from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT,
 from halftone.library.families.original_names import unet_names
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
+from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
 
@@ -85,7 +86,7 @@ def denoiser_config(model: ModelFacts) -> Config | None:
     if os.path.isdir(path):
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
         return None if file is None else read_json(file)
-    return configs(model.family, read_header(path), model.path).get("unet") if model.family in SINGLES else None
+    return configs(model.family, model_header(model), model.path).get("unet") if model.family in SINGLES else None
 
 
 def folder_config(path: Path) -> Config | None:

@@ -19,9 +19,10 @@ from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.vaes import vae_name
 from halftone.library.families.recognise import Recognised, base_of, denoiser_in, recognise
 from halftone.library.families.single_files import SINGLES, component_of
+from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_part
 from halftone.library.files.gguf_header import GGUF, PACKED, read_any
-from halftone.library.files.header import Header, TensorInfo, count_numbers, path_version, read_header
+from halftone.library.files.header import Header, TensorInfo, count_numbers, path_version
 from halftone.library.kinds.marks import View, view_of
 
 ENDINGS: Final = (".safetensors", ".sft", GGUF)
@@ -136,7 +137,7 @@ def _own_tensors(model: ModelFacts, component: str) -> tuple[tuple[str, tuple[in
         return tuple((tensor.name, tensor.shape) for _, header in read_part(path, component).files for tensor in header.tensors)
     if model.family not in SINGLES:
         return ()
-    tensors = read_header(path).tensors
+    tensors = model_header(model).tensors
     return tuple((tensor.name, tensor.shape) for tensor in tensors if component_of(model.family, tensor.name) == component)
 
 

@@ -20,15 +20,15 @@ from halftone.library.add_ons.denoisers import (
     is_scale,
     read_transformer,
 )
+from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
 from halftone.library.add_ons.inversions import check_inversion_fit
-from halftone.library.add_ons.ipadapters import ENCODER, adapter_files, encoder_folder
+from halftone.library.add_ons.ipadapters import adapter_files, encoder_place
 from halftone.library.add_ons.ipadapters import check_files_fit as check_ip_adapters_fit
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import lora_key
 from halftone.library.add_ons.vaes import VAE, names_in, vae_file
 from halftone.library.add_ons.vaes import check_fit as check_vae_fit
 from halftone.library.families.known_families import KIND_NAMES
-from halftone.library.files.folder import read_part
 from halftone.library.files.header import file_stamp, path_version, read_header
 
 _PLAIN_NAME: Final = "diffusion_pytorch_model"
@@ -81,8 +81,7 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
             names = controlnets.parameter_names(read_header(file))
             found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
     for one in extras.ip_adapters:
-        folder = encoder_folder(one.path)
-        for file, header in read_part(folder.parent, folder.name).files:
+        for file, header in encoder_part(encoder_place(one.path)).files:
             found.append(ExtraFile(ENCODER, file, {tensor.name: tensor.name for tensor in header.tensors}))
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
 

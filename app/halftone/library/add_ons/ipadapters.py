@@ -1,6 +1,5 @@
-"""IP-Adapters: pictures as prompts. One safetensors file beside the folder of an image encoder; read from headers alone."""
+"""IP-Adapters: pictures as prompts. One safetensors file beside an image encoder; read from headers alone."""
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -12,16 +11,14 @@ from halftone.contract.parameters import check_range
 from halftone.contract.request import IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.add_ons.controlnets import denoiser_config
+from halftone.library.add_ons.image_encoders import ENCODER, encoder_config, encoder_part, places
 from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import BY_NAME, CHROMA, FLUX, KOLORS, SD1, SD2, SD3, SDXL
 from halftone.library.families.recognise import recognise
-from halftone.library.files.folder import read_json, read_part
 from halftone.library.files.header import UsedFile, file_stamp, path_version, read_header
 from halftone.library.kinds.marks import Shapes
 
-ENCODER: Final = "image_encoder"
-"""The component, and the folder that holds it."""
 KIND: Final = "IP-Adapter"
 _UNET: Final = "UNet2DConditionModel"
 _FLUX: Final = "FluxTransformer2DModel"
@@ -33,8 +30,6 @@ _FLUX_PIPELINES: Final = ("", "FluxPipeline", "FluxKontextPipeline", "ChromaPipe
 """Pipelines that read pictures; of a single file no pipeline is known, and none that fills masks is made for it."""
 _FAMILIES: Final = (SD1.name, SD2.name, SDXL.name, KOLORS.name, SD3.name)
 """Families beside those of FLUX whose denoisers read pictures."""
-_PLACES: Final = ("", "..", "../models", "../sdxl_models")
-"""Where the encoder's folder may be, from the adapter's: as in the official repository."""
 
 FLUX_PROJECTION: Final = "ip_adapter_proj_model."
 """Prefix of the layers that turn a picture into tokens, in files for FLUX; each block has keys and values of its own."""
@@ -62,10 +57,10 @@ def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[UsedFile, ...]:
 
     def version(path: str) -> str:
         try:
-            folder = _folder(path)
+            place = _place(path)
         except (HalftoneError, OSError):
-            folder = None
-        return f"{file_stamp(path)} {'' if folder is None else path_version(str(folder))}"
+            place = None
+        return f"{file_stamp(path)} {'' if place is None else path_version(str(place))}"
 
     return tuple(UsedFile(one.path, version(one.path)) for one in adapters)
 
@@ -84,12 +79,12 @@ def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
 
 def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
     """Raise the same, whether they have pictures or not."""
-    folders: dict[Path, str] = {}
+    encoders: dict[Path, str] = {}
     for one in adapters:
         check_range(Words("The strength of the IP-Adapter {0}", (one.name,)), one.scale, IP_ADAPTER_RANGE)
-        folders.setdefault(encoder_folder(one.path).resolve(), one.name)
-    if len(folders) > 1:
-        first, second = list(folders.values())[:2]
+        encoders.setdefault(encoder_place(one.path).resolve(), one.name)
+    if len(encoders) > 1:
+        first, second = list(encoders.values())[:2]
         detail = Words("it differs from that of {0}; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
 
@@ -170,33 +165,31 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
     raise KeyError("image_proj")
 
 
-def encoder_folder(path: str) -> Path:
-    """The folder of its image encoder. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
+def encoder_place(path: str) -> Path:
+    """The folder or the file of its image encoder. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
     facts = adapter_facts(path)
-    folder = _folder(path)
+    place = _place(path)
     name = IpAdapter(path=path, images=()).name
-    if folder is None:
-        detail = Words("none that gives {0} numbers is at {1}", (str(facts.picture), str(Path(path).parent / ENCODER)))
+    if place is None:
+        detail = Words(
+            "none that gives {0} numbers is at {1} or in the folder clip_vision",
+            (str(facts.picture), str(Path(path).parent / ENCODER)),
+        )
         raise HalftoneError("ip-adapter-no-encoder", name=name, detail=detail)
     try:
-        read_part(folder.parent, folder.name)
+        encoder_part(place)
     except HalftoneError as error:
-        detail = Words("the one at {0} cannot be read", (str(folder),))
+        detail = Words("the one at {0} cannot be read", (str(place),))
         if missing := error.facts.get("missing"):
-            detail = Words("the one at {0} lacks its {1}", (str(folder), missing))
+            detail = Words("the one at {0} lacks its {1}", (str(place), missing))
         raise HalftoneError("ip-adapter-no-encoder", str(error), name=name, detail=detail) from error
-    return folder
+    return place
 
 
-def _folder(path: str) -> Path | None:
+def _place(path: str) -> Path | None:
     """The first that gives what the adapter takes."""
     facts = adapter_facts(path)
-    for place in _PLACES:
-        folder = Path(path).parent / place / ENCODER
-        config = folder / "config.json"
-        if os.path.isfile(config) and _gives(read_json(config), facts):
-            return folder
-    return None
+    return next((place for place in places(path) if _gives(encoder_config(place), facts)), None)
 
 
 def _gives(config: Mapping[str, object], facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from halftone.library.add_ons.controlnets import denoiser_config
 from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_files import SINGLES, places
+from halftone.library.families.split_files import model_header
 from halftone.library.files.header import Header, read_header
 from halftone.library.kinds.loras import Layer, has_widths_of, sized_layers
 from halftone.library.models import weight_files
@@ -62,20 +63,19 @@ def _widths(layer: Layer, shape: tuple[int, ...]) -> Words:
 
 def _layer_shapes(model: ModelFacts) -> Shapes:
     """Shapes of the model's own weights; {} where headers do not tell its names."""
+    files = weight_files(model)
+    if any(file.suffix.lower() != ".safetensors" for _, file in files):
+        return {}
+    whole = model.family in SINGLES and ("model", Path(model.path)) in files
+    own = ((component, tensor.name, tensor.shape) for component, file in files for tensor in read_header(file).tensors)
     found: dict[tuple[int, str], tuple[int, ...]] = {}
     denoiser: dict[str, tuple[int, ...]] = {}
-    for component, file in weight_files(model):
-        if file.suffix.lower() != ".safetensors":
-            return {}
-        header = read_header(file)
-        own = ((component, tensor.name, tensor.shape) for tensor in header.tensors)
-        layers = _placed(model, header) if model.family in SINGLES and file == Path(model.path) else own
-        for part, name, shape in layers:
-            if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
-                flat = name.removesuffix(_WEIGHT).replace(".", "_")
-                found[number, flat.removeprefix(_TEXT)] = shape
-                if number == 0:
-                    denoiser[name.removesuffix(_WEIGHT)] = shape
+    for part, name, shape in _placed(model) if whole else own:
+        if name.endswith(_WEIGHT) and (number := _number(part)) is not None:
+            flat = name.removesuffix(_WEIGHT).replace(".", "_")
+            found[number, flat.removeprefix(_TEXT)] = shape
+            if number == 0:
+                denoiser[name.removesuffix(_WEIGHT)] = shape
     return dict(_by_maker(model, denoiser)) | found
 
 
@@ -90,8 +90,9 @@ def _by_maker(model: ModelFacts, layers: Mapping[str, tuple[int, ...]]) -> Itera
         yield (0, layer.replace(".", "_")), (sum(_width(shape, 0) for shape in shapes), *shapes[0][1:])
 
 
-def _placed(model: ModelFacts, header: Header) -> Iterable[tuple[str, str, tuple[int, ...]]]:
+def _placed(model: ModelFacts) -> Iterable[tuple[str, str, tuple[int, ...]]]:
     """(component, parameter, shape) of a whole model in one file, where several layers may lie in one tensor."""
+    header = model_header(model)
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     for (component, name), place in places(model.family, header).items():
         shape = shapes[place.tensor]

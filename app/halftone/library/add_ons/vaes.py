@@ -18,6 +18,7 @@ from halftone.library.families.original_names import vae_names
 from halftone.library.families.recognise import recognise
 from halftone.library.families.single_configs import vae as shaped
 from halftone.library.families.single_files import SINGLES, Config, configs
+from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, read_header
 
@@ -67,7 +68,7 @@ def model_config(model: ModelFacts) -> Config | None:
     path = Path(model.path)
     if os.path.isdir(path):
         return read_json(path / VAE / "config.json")
-    return configs(model.family, read_header(path), model.path).get(VAE) if model.family in SINGLES else None
+    return configs(model.family, model_header(model), model.path).get(VAE) if model.family in SINGLES else None
 
 
 def vae_file(path: str) -> Path:

@@ -15,9 +15,11 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras, IpAdapter, Lora
 from halftone.library.add_ons.controlnets import denoiser_config, folder_config, weight_files
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
-from halftone.library.add_ons.ipadapters import ENCODER, encoder_folder
+from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
+from halftone.library.add_ons.ipadapters import encoder_place
 from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
 from halftone.library.families.single_files import SINGLES, configs, holds_packed, module_names
+from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_part
 from halftone.library.files.header import TensorInfo, read_header
 
@@ -110,7 +112,7 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     path = Path(model.path)
     replaced = None if extras.transformer is None else denoiser_name(model)
     own = [name for name in model.components if name != replaced]  # a model may lack what is replaced
-    every = _in_folder(path, own) if os.path.isdir(path) else _in_file(model, path, extras.loras)
+    every = _in_folder(path, own) if os.path.isdir(path) else _in_file(model, extras.loras)
     found = [one for one in every if one.name != replaced]
     if extras.transformer is not None and replaced is not None:
         named = ((own, tensor) for own, tensor in denoiser_tensors(read_transformer(extras.transformer)) if not is_scale(own))
@@ -159,8 +161,8 @@ def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]
         grown = added if one.work == "denoise" else 0
         yield msgspec.structs.replace(one, parameters=one.parameters + grown)
     if all(one.name != ENCODER for one in networks):
-        folder = encoder_folder(adapters[0].path)
-        yield from _in_folder(folder.parent, [folder.name])
+        part = encoder_part(encoder_place(adapters[0].path))
+        yield network(part.name, part.config, part.tensors)
 
 
 def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
@@ -168,11 +170,11 @@ def _in_folder(root: Path, components: Iterable[str]) -> tuple[Network, ...]:
     return tuple(network(part.name, part.config, part.tensors) for part in parts if part.files)
 
 
-def _in_file(model: ModelFacts, path: Path, loras: Sequence[Lora]) -> tuple[Network, ...]:
+def _in_file(model: ModelFacts, loras: Sequence[Lora]) -> tuple[Network, ...]:
     """The networks of a whole model in one file; () for other files. loras: counted in the denoiser alone."""
     if model.family not in SINGLES:
         return ()
-    header = read_header(path)
+    header = model_header(model)
     parts, names = configs(model.family, header, model.path), module_names(model.family, header)
     tensors: dict[str, list[TensorInfo]] = {}
     for tensor in header.tensors:

@@ -101,7 +101,7 @@ SINGLES: Final[dict[str, Single]] = {
 """By the name of the family."""
 
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
-_DENOISERS: Final = ("unet", "transformer")
+DENOISERS: Final = ("unet", "transformer")
 _FACTORS: Final = (".scale_weight", ".weight_scale")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 """Two names of T5's embedding table, of which files have one or both."""
@@ -172,7 +172,7 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
     for component in single.prefixes:
         for start in single.starts(component):
             own = {name.removeprefix(start): shape for name, shape in shapes.items() if name.startswith(start)}
-            if component in _DENOISERS and single.naming is not None:
+            if component in DENOISERS and single.naming is not None:
                 inside = dict(transformer_places(single.naming, own))
             else:
                 inside = _by_name(_NAMES.get(component, text_names)(own), own)
@@ -219,7 +219,7 @@ def configs(family: str, header: Header, path: str) -> dict[str, Config]:
             del own[name], found[name]
             tokenizer = name.replace("text_encoder", "tokenizer")
             found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
-    for part in sorted(own, key=_DENOISERS.__contains__):  # a denoiser's configuration needs those of the others
+    for part in sorted(own, key=DENOISERS.__contains__):  # a denoiser's configuration needs those of the others
         try:
             _complete(part, single, found, own, header)
         except KeyError as error:
@@ -238,7 +238,7 @@ def _complete(
     shapes = own[part]
     if part == "vae":
         found[part] |= single_configs.vae({ours: shapes[name] for name, ours in vae_names(shapes).items()})
-    elif part not in _DENOISERS:
+    elif part not in DENOISERS:
         is_t5 = any("SelfAttention" in tensor for tensor in shapes)
         found[part] |= (single_configs.t5 if is_t5 else single_configs.clip)(shapes)
     elif single.naming is None:

@@ -26,9 +26,10 @@ from halftone.contract.errors import HalftoneError, JobCancelled
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras
 from halftone.library.add_ons.extras import extra_files
-from halftone.library.families.single_files import SINGLES, module_names
+from halftone.library.families.single_files import SINGLES
+from halftone.library.families.split_files import names_in_files
 from halftone.library.files.gguf_header import BLOCKS, read_any
-from halftone.library.files.header import TensorInfo, read_header
+from halftone.library.files.header import TensorInfo
 from halftone.library.models import weight_files
 from halftone.settings.disk import no_right, unread_words
 from halftone.settings.regular_files import open_regular
@@ -170,14 +171,14 @@ def scan_weights(
     files = [(name, path) for name, path in weight_files(facts) if name not in replaced]
     found = scan_files((*files, *((extra.component, extra.path) for extra in others.values())), cancelled, progress, threads)
     single = facts.format == "single-file" and facts.family in SINGLES
-    names = module_names(facts.family, read_header(Path(facts.path))) if single else {}
+    names = names_in_files(facts) if single else {}
     scans: list[TensorScan] = []
     for scan in found:
         place: tuple[str, str] | None = (scan.component, scan.tensor)
         if (extra := others.get(scan.file)) is not None:
             place = (scan.component, extra.names[scan.tensor]) if scan.tensor in extra.names else None
         elif single:
-            place = names.get(scan.tensor)
+            place = names.get((scan.file, scan.tensor))
             place = None if place is None or place[0] in replaced else place
         if place is not None:
             scans.append(msgspec.structs.replace(scan, component=place[0], tensor=place[1]))

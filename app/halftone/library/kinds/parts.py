@@ -71,6 +71,7 @@ TEXT_ENCODERS: Final[tuple[PartKind, ...]] = (
     _kind(of.CLIP_H, _HF, _HF_TABLE + "[*,1024]"),
     _kind(of.CLIP_G, _HF, _HF_TABLE + "[*,1280]"),
     _kind("CLIP", "text_model.encoder.layers.0.*", without=("vision_model.*",)),
+    _kind("CLIP", _HF, _HF_TABLE, without=("vision_model.*",)),
     _kind(of.CLIP_G, _OPEN + "[3840,*]", "token_embedding.weight"),
     _kind(of.CLIP_H, _OPEN + "[3072,*]", "token_embedding.weight"),
     _kind(of.CLIP_L, _OPEN + "[2304,*]", "token_embedding.weight"),
