@@ -14,8 +14,8 @@ import torch
 from halftone.engine.weights.precision import split_rows
 from halftone.library.files.copies import MERGED
 
-_DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
+DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
@@ -48,7 +48,7 @@ def rewrite(
         new = {own: (name, tensor) for name, tensor in (merged or {}).items() if (own := _own_name(name, header)) is not None}
         if not found and not new:
             return {}
-        changed = {own: _rounded(tensor, _DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
+        changed = {own: _rounded(tensor, DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
         changed = _changed(file, header, start, found, changed)
         differs = {own: not torch.equal(tensor, _stored(file, header, start, own)) for own, tensor in changed.items()}
         part = target.with_name(f"{target.name}.part")
@@ -113,7 +113,7 @@ def _stored(file: BinaryIO, header: Mapping[str, Any], start: int, name: str) ->
     entry = header[name]
     first, last = entry["data_offsets"]
     file.seek(start + first)
-    return torch.frombuffer(bytearray(file.read(last - first)), dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return torch.frombuffer(bytearray(file.read(last - first)), dtype=DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _write(
