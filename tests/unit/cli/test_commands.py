@@ -1012,7 +1012,7 @@ def test_an_export_writes_the_repaired_file_in_the_programs_layout(
 
 
 def test_a_sound_model_gets_no_repaired_file(run: Run, model: str, tmp_path: Path) -> None:
-    assert run("check", model, "--export", "comfyui", "--output", str(tmp_path / "whole")).code == 0
+    assert run("check", model, "--export", "diffusers", "--output", str(tmp_path / "whole")).code == 0
     assert "No repaired file was written: there is nothing to repair." in run.err
     assert run("check", model, "--output", str(tmp_path / "whole")).code == 2
 
@@ -1020,5 +1020,5 @@ def test_a_sound_model_gets_no_repaired_file(run: Run, model: str, tmp_path: Pat
 @pytest.mark.parametrize(("words", "precision"), [([], "float16"), (["--precision", "bf16"], "bfloat16")])
 def test_an_export_checks_in_fp16_unless_a_precision_is_named(fragile: str, words: list[str], precision: str) -> None:
     engine = Listening()
-    main(["check", fragile, "--export", "comfyui", *words], engine=lambda: engine)
+    main(["check", fragile, "--export", "diffusers", *words], engine=lambda: engine)
     assert engine.precisions == [precision]
