@@ -27,8 +27,7 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     found = export(report, program)
     if not as_json:
         show_export(report, found, hint=copy is None)
-    content = msgspec.structs.asdict(found)
-    content["settings"] = [msgspec.structs.asdict(one) for one in found.settings]
+    content = export_object(found)
     if copy is None:
         return content
     if not found.rescale:
@@ -48,6 +47,10 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     if not as_json:
         show_repair(repaired)
     return content | {"repaired": repair_object(repaired)}
+
+
+def export_object(found: Export) -> dict[str, Any]:
+    return msgspec.structs.asdict(found) | {"settings": [msgspec.structs.asdict(one) for one in found.settings]}
 
 
 def _can_be_laid(report: CheckReport, program: OtherProgram) -> bool:
