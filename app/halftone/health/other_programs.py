@@ -20,7 +20,7 @@ from halftone.health.judge import is_serious
 from halftone.health.part_names import plain_component
 from halftone.library.files.copies import can_be_written
 
-PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111 or Forge", "diffusers": "diffusers"}
+PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111, Forge", "diffusers": "diffusers"}
 LAYOUTS: Final[dict[OtherProgram, Layout]] = {"comfyui": "file", "a1111": "file", "diffusers": "folder"}
 """What the programs load."""
 LAUNCH: Final = Words("Launch options")
