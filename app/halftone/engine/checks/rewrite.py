@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import torch
 
+from halftone.engine.loading.folder_parts import PREFIXES
 from halftone.engine.weights.precision import split_rows
 from halftone.library.files.copies import MERGED
 
@@ -44,7 +45,7 @@ def rewrite(
     """
     with source.open("rb") as file:
         header, start = _read(file)
-        found = {name: k for name, k in exponents.items() if split_rows(name)[0] in header}
+        found = {name: k for name, k in exponents.items() if _own_name(split_rows(name)[0], header) is not None}
         new = {own: (name, tensor) for name, tensor in (merged or {}).items() if (own := _own_name(name, header)) is not None}
         if not found and not new:
             return {}
@@ -60,15 +61,14 @@ def rewrite(
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-    return {name: differs[split_rows(name)[0]] for name in found} | {name: differs[own] for own, (name, _) in new.items()}
+    scales = {name: differs[_own_name(split_rows(name)[0], header) or ""] for name in found}
+    return scales | {name: differs[own] for own, (name, _) in new.items()}
 
 
 def _own_name(name: str, header: Mapping[str, Any]) -> str | None:
-    """What a file calls a parameter: the libraries drop prefixes."""
-    if name in header:
-        return name
-    alike = [own for own in header if own.endswith(f".{name}")]
-    return alike[0] if len(alike) == 1 else None
+    """What a file calls a parameter, None where it lacks it: some versions of the libraries write prefixes, others do not."""
+    names = (prefix + name.removeprefix(other) for other in PREFIXES for prefix in PREFIXES)
+    return next((own for own in names if own in header), None)
 
 
 def _rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -103,9 +103,10 @@ def _changed(
     tensors = dict(merged)
     for name, k in found.items():
         base, rows = split_rows(name)
-        if base not in tensors:
-            tensors[base] = _stored(file, header, start, base)
-        tensors[base] = scaled(tensors[base], rows, k)
+        own = _own_name(base, header) or base
+        if own not in tensors:
+            tensors[own] = _stored(file, header, start, own)
+        tensors[own] = scaled(tensors[own], rows, k)
     return tensors
 
 
