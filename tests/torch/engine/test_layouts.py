@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from safetensors.torch import load_file
 from tests.helpers.all_in_one import put_small_files, save_all_in_one
 from tests.helpers.engine_runs import Recorder, Steady, check, generate, pixels
-from tests.helpers.originals import save_original, tiny_original
+from tests.helpers.originals import original_names, published, save_original, tiny_original
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Repair
 from halftone.engine.checks.layouts import write_as_file, write_as_folder
 from halftone.engine.service import DiffusersEngine
+from halftone.library.families.original_layout import one_file
 from halftone.library.files.folder import read_json
 from halftone.library.models import describe
 from halftone.measure.pictures import psnr
@@ -127,3 +128,13 @@ def test_a_model_that_no_such_file_can_hold_is_refused_before_the_check(
         engine.repair(command, Recorder(), Steady())
     assert caught.value.code == "no-one-file"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["sd1", "sd2", "sdxl", "sdxl-refiner"])
+def test_the_published_sizes_have_the_published_names(kind: str) -> None:
+    shapes = {
+        name: {key: tuple(value.shape) for key, value in part.state_dict().items()} for name, part in published(kind).items()
+    }
+    made = {one.name: one.shape[::-1] if one.turned else one.shape for one in one_file(FAMILIES[kind], shapes)}
+    theirs = {name: tuple(value.shape) for name, value in original_names(published(kind)).items()}
+    assert made == theirs
