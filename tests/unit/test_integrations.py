@@ -44,8 +44,9 @@ def stand_in(name: str, **content: Any) -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No command from outside, and the modules as they were."""
+    """No command from outside, nothing written beside the files, and the modules as they were."""
     monkeypatch.setenv("HALFTONE", "")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     known = set(sys.modules)
     yield
     for name in set(sys.modules) - known:
