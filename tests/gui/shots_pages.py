@@ -154,6 +154,16 @@ def checking() -> HealthPage:
     return page
 
 
+def in_another_program(program: str) -> Callable[[], HealthPage]:
+    def make() -> HealthPage:
+        page = overflows()
+        page.elsewhere.turn()
+        page.elsewhere.programs.button(program).click()
+        return page
+
+    return make
+
+
 def failed() -> HealthPage:
     page = checking()
     controller = page._controller
@@ -243,6 +253,9 @@ SHOTS: tuple[Shot, ...] = (
     ("health-overflows", overflows),
     ("health-unpriced", unpriced),
     ("health-opened", opened),
+    ("health-elsewhere-comfyui", in_another_program("comfyui")),
+    ("health-elsewhere-a1111", in_another_program("a1111")),
+    ("health-elsewhere-diffusers", in_another_program("diffusers")),
     ("health-offset", offset),
     ("health-after", after),
     ("health-table", table),

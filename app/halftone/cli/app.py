@@ -16,6 +16,7 @@ from halftone.cli.models.index_command import index
 from halftone.cli.models.list_command import models
 from halftone.cli.options import flags
 from halftone.cli.options.requests import (
+    export_place,
     host_note,
     known_device,
     known_model,
@@ -144,6 +145,9 @@ def check(
         OtherProgram | None,
         typer.Option("--export", help="Also say what to set in another program. Checks in FP16 by default.", show_default=False),
     ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="With --export: write the repaired file for it.", show_default=False)
+    ] = None,
     json: flags.Json = False,
     *,
     inputs: flags.Inputs,
@@ -161,6 +165,7 @@ def check(
     if undo:
         return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
     page = None if report is None else report_place(report, overwrite=overwrite)
+    copy = None if output is None else export_place(facts, export, output)
     wanted = flags.numerics_of(({"precision": "float16"} if export else {}) | numerics, saved.numerics)
     command = Examine(
         job=JOB,
@@ -178,14 +183,17 @@ def check(
     chosen = device_of(tools, command.device)
     precision = choose_precision(tools, chosen, command.numerics, facts, command.inputs.extras, as_json=json)
     found = check_model(tools, command, as_json=json, apply=apply)
-    if json:
-        put(check_object(found, precision, layers=layers, export=export))
-    else:
-        from halftone.cli.reports.printed_reports import show_check, show_export
+    content = check_object(found, precision, layers=layers)
+    if not json:
+        from halftone.cli.reports.printed_reports import show_check
 
         show_check(found, precision, layers=layers)
-        if export is not None:
-            show_export(found, export)
+    if export is not None:
+        from halftone.cli.models.export import export_for
+
+        content["export"] = export_for(tools, found, export, copy, as_json=json)
+    if json:
+        put(content)
     if page is not None:
         write_report(found, page, overwrite=overwrite)
     raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)

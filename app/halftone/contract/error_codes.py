@@ -135,6 +135,7 @@ ErrorCode = Literal[
     "run-silent",
     "run-pickles",
     "no-rescale",
+    "no-one-file",
     "repair-eight-bits",
     "repair-several-files",
     "nothing-to-repair",

@@ -374,6 +374,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "No rescaling keeps {model} finite in FP16 and close to the original.",
         "Use the cure that the check offers instead.",
     ),
+    "no-one-file": (
+        "Halftone cannot write this {family} model as one file.",
+        "Use the other program's settings instead, or save the repaired copy as a folder.",
+    ),
     "train-config": ("{file} is not a valid training file: {problem}.", "Correct it and try again."),
     "train-size": (
         "The training size {size} is not a multiple of {step}.",

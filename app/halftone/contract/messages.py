@@ -19,7 +19,7 @@ from halftone.contract.facts import (
 from halftone.contract.plan import Plan
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest, UpscaleRequest
 from halftone.contract.training import Caught, Omen, TrainChoice, TrainConfig, TrainPicture, TrainReport, WiderType
-from halftone.contract.vocabulary import Depth, DType, Outcome, Phase
+from halftone.contract.vocabulary import Depth, DType, Layout, Outcome, Phase
 
 PROTOCOL = 1
 
@@ -55,7 +55,7 @@ class SelfTest(Command, frozen=True, kw_only=True, tag=True):
 
 
 class Repair(Command, frozen=True, kw_only=True, tag=True):
-    """Write a rescaled copy of the model to `output` (a new or empty folder)."""
+    """Write a rescaled copy of the model to `output` (a new or empty folder, or a new file). layout: None for the model's own."""
 
     job: str
     model: str
@@ -64,6 +64,7 @@ class Repair(Command, frozen=True, kw_only=True, tag=True):
     numerics: Numerics = Numerics()
     loras: tuple[Lora, ...] = ()
     """Merged into the copy."""
+    layout: Layout | None = None
 
 
 class Upscale(Command, frozen=True, kw_only=True, tag=True):

@@ -40,6 +40,8 @@ CureKind = Literal["none", "rescale", "setting", "upcast-region", "bfloat16", "f
 Depth = Literal["quick", "thorough"]
 OtherProgram = Literal["comfyui", "a1111", "diffusers"]
 """Programs that a check says the settings for."""
+Layout = Literal["file", "folder"]
+"""A model as one file in its makers' names, or as a diffusers folder."""
 Phase = Literal[
     "load", "encode", "denoise", "decode", "upscale", "save", "scan", "range", "target", "plan", "verify", "measure", "write"
 ]  # fmt: skip

@@ -13,13 +13,16 @@ from typing import Final
 import msgspec
 
 from halftone.contract.facts import CheckReport, Finding
-from halftone.contract.vocabulary import FLOAT_LIMITS, FindingCode, OtherProgram
+from halftone.contract.vocabulary import FLOAT_LIMITS, FindingCode, Layout, OtherProgram
 from halftone.contract.wording import Words
 from halftone.health.headroom import far_limit
 from halftone.health.judge import is_serious
 from halftone.health.part_names import plain_component
+from halftone.library.files.copies import can_be_written
 
-PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111 or Forge", "diffusers": "diffusers"}
+PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111, Forge", "diffusers": "diffusers"}
+LAYOUTS: Final[dict[OtherProgram, Layout]] = {"comfyui": "file", "a1111": "file", "diffusers": "folder"}
+"""What the programs load."""
 LAUNCH: Final = Words("Launch options")
 _SD_SETTINGS: Final = Words("Settings > Stable Diffusion, switch on")
 _LOADER: Final = Words("Load Diffusion Model node")
@@ -44,7 +47,7 @@ class ToSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """rescale: a repaired file needs no setting."""
+    """rescale: a repaired file in the layout of the program needs no setting."""
 
     program: OtherProgram
     settings: tuple[ToSet, ...] = ()
@@ -75,11 +78,12 @@ def export(report: CheckReport, program: OtherProgram) -> Export:
     if not needs.codes:
         return Export(program=program, notes=(Words("Nothing to set: the model stays in range in FP16."),))
     settings, notes = _PROGRAMS[program](report, needs)
-    return Export(program=program, settings=settings, notes=notes, rescale=is_rescaled(report))
+    return Export(program=program, settings=settings, notes=notes, rescale=_can_be_repaired(report, program))
 
 
-def is_rescaled(report: CheckReport) -> bool:
-    """Whether a repaired copy cures all that was found."""
+def _can_be_repaired(report: CheckReport, program: OtherProgram) -> bool:
+    if not can_be_written(report.model, LAYOUTS[program]):
+        return False
     cures = (cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None)
     return report.extras.can_be_copied and any(cure.plan.rescale for cure in cures)
 

@@ -8,7 +8,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras, Numerics, inputs_with
-from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Precision
+from halftone.contract.vocabulary import DTYPE_NAMES, Depth, DType, Layout, Precision
 from halftone.contract.wording import Words, both
 from halftone.health.judge import Badge, badge, kept, tried
 from halftone.health.precision import model_precision
@@ -153,12 +153,18 @@ class Checks:
         if dropped and not awaited:
             self._store.take(Noted(kind="cure-dropped", facts=(report.model.name, report.model.id)))
 
-    def repair(self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None) -> str:
-        """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in."""
-        numerics = self._store.state.numerics
-        loras = self._store.state.extras_of(model).loras
+    def repair(
+        self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None, *, layout: Layout | None = None
+    ) -> str:
+        """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in. layout: None for its own."""
         command = Repair(
-            job=new_job_id(), model=model.id, output=output, device=self._store.state.device_id, numerics=numerics, loras=loras
+            job=new_job_id(),
+            model=model.id,
+            output=output,
+            device=self._store.state.device_id,
+            numerics=self._store.state.numerics,
+            loras=self._store.state.extras_of(model).loras,
+            layout=layout,
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 
@@ -715,3 +715,39 @@ def test_the_line_above_the_chart_says_what_the_cure_gives(qtbot: QtBot) -> None
     assert page.chart._sub.text().endswith(" bits headroom")
     page.chart.when.button("now").click()
     assert page.chart._sub.text() == "Layer peaks in running order, log scale"
+
+
+def test_what_to_set_in_another_program_is_copied(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    assert page.elsewhere.head.words() == "Use in another program…"
+    assert not page.elsewhere.body.isVisible()
+    page.elsewhere.head.click()
+    qtbot.waitUntil(lambda: not page.elsewhere.body.visibleRegion().isEmpty())
+    page.elsewhere.programs.button("a1111").click()
+    first = page.elsewhere._rows.itemAt(0)
+    entry = None if first is None else first.widget()
+    assert entry is not None
+    assert [one.text() for one in entry.findChildren(QLabel)] == ["A1111, Launch options: VAE decoder", "--no-half-vae"]
+    entry.findChildren(QToolButton)[0].click()
+    assert QGuiApplication.clipboard().text() == "--no-half-vae"
+
+
+@pytest.mark.parametrize(("program", "layout", "name"), [("comfyui", "file", "x.safetensors"), ("diffusers", "folder", "x")])
+def test_the_repaired_file_has_the_layout_of_the_program(qtbot: QtBot, program: str, layout: str, name: str) -> None:
+    page, link = open_page(qtbot, kit.report())
+    page.elsewhere.head.click()
+    page.elsewhere.programs.button(program).click()
+    page.elsewhere.file.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    dialog.fileSelected.emit(f"/models/{name}")
+    command = link.last(Repair)
+    assert isinstance(command, Repair)
+    assert (command.output, command.layout) == (f"/models/{name}", layout)
+    page.refresh()
+    assert not page.elsewhere.file.isEnabled(), "one at a time"
+    dialog.close()
+
+
+def test_another_program_waits_for_the_check(qtbot: QtBot) -> None:
+    assert not open_page(qtbot)[0].elsewhere.isVisible()

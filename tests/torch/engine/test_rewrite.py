@@ -34,3 +34,19 @@ def test_a_file_without_any_of_them_is_not_written(tmp_path: Path) -> None:
     save_file({"b": torch.ones(3)}, source)
     assert rewrite(source, target, {"a": 1}, "a test") == {}
     assert not target.exists()
+
+
+def test_a_parameter_is_found_under_the_name_of_another_version_of_the_library(tmp_path: Path) -> None:
+    """Text encoders are stored with or without the wrapper "text_model"; a layer inside another is not meant."""
+    source, target = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    save_file(
+        {"text_model.layer.weight": torch.ones(2), "inner.norm.weight": torch.ones(2), "last.weight": torch.ones(2)}, source
+    )
+    found = rewrite(source, target, {"layer.weight": 1, "norm.weight": 1, "text_model.last.weight": 2}, "a test")
+    assert found == {"layer.weight": True, "text_model.last.weight": True}
+    made = load_file(target)
+    assert {name: value[0].item() for name, value in made.items()} == {
+        "text_model.layer.weight": 2.0,
+        "inner.norm.weight": 1.0,
+        "last.weight": 4.0,
+    }

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 from tests.helpers import samples
 from tests.helpers.kept import ASKED, write_kept
@@ -26,8 +27,8 @@ from halftone.cli.jobs.hardware import names_here, possible_kinds
 from halftone.cli.reports.json_objects import finite
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import Fact
-from halftone.contract.facts import CheckReport
-from halftone.contract.messages import Examine
+from halftone.contract.facts import CheckReport, RepairReport
+from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Lora, Numerics, PictureRequest
 from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
@@ -981,8 +982,43 @@ def test_an_export_says_what_to_set(run: Run, fragile: str) -> None:
     assert run("check", fragile, "--export", "photoshop").code == 2
 
 
+class Repairing(ScriptedEngine):
+    """Finds what a rescaling cures in a known family, and keeps what is to be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Repair] = []
+
+    def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
+        found = super().examine(command, emit, control)
+        return replace(found, model=replace(found.model, family="SDXL"))
+
+    def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
+        self.asked.append(command)
+        return super().repair(command, emit, control)
+
+
+def test_an_export_writes_the_repaired_file_in_the_programs_layout(
+    fragile: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    engine, place = Repairing(), str(tmp_path / "whole")
+    main(["check", fragile, "--export", "diffusers", "--output", place, "--json"], engine=lambda: engine)
+    assert json.loads(capfd.readouterr().out)["export"]["repaired"]["path"] == place
+    assert [(asked.output, asked.layout) for asked in engine.asked] == [(place, "folder")]
+    main(["check", fragile, "--export", "diffusers"], engine=lambda: engine)
+    assert "--export diffusers --output fragile-repaired" in capfd.readouterr().out
+    assert main(["check", fragile, "--export", "a1111", "--output", place], engine=lambda: engine) == 2
+    assert "cannot write this Stable Diffusion 1.x model as one file" in capfd.readouterr().err
+
+
+def test_a_sound_model_gets_no_repaired_file(run: Run, model: str, tmp_path: Path) -> None:
+    assert run("check", model, "--export", "diffusers", "--output", str(tmp_path / "whole")).code == 0
+    assert "No repaired file was written: there is nothing to repair." in run.err
+    assert run("check", model, "--output", str(tmp_path / "whole")).code == 2
+
+
 @pytest.mark.parametrize(("words", "precision"), [([], "float16"), (["--precision", "bf16"], "bfloat16")])
 def test_an_export_checks_in_fp16_unless_a_precision_is_named(fragile: str, words: list[str], precision: str) -> None:
     engine = Listening()
-    main(["check", fragile, "--export", "comfyui", *words], engine=lambda: engine)
+    main(["check", fragile, "--export", "diffusers", *words], engine=lambda: engine)
     assert engine.precisions == [precision]

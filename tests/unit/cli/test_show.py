@@ -8,9 +8,10 @@ from rich.console import Console
 from tests.helpers import samples
 
 from halftone.cli.jobs.command_jobs import is_good
+from halftone.cli.models.export import show_export
 from halftone.cli.reports.chosen_precision import ChosenPrecision
 from halftone.cli.reports.json_objects import check_object, devices_object, generate_object
-from halftone.cli.reports.printed_reports import show_check, show_devices, show_export, show_pictures, show_repair
+from halftone.cli.reports.printed_reports import show_check, show_devices, show_pictures, show_repair
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import CheckReport, DeviceFacts, DTypeReport, Finding, GenerateReport, PictureFacts
 from halftone.contract.plan import Cure, Plan
@@ -18,6 +19,7 @@ from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
 from halftone.health.device_faults import detours
 from halftone.health.explain import finding_words
+from halftone.health.other_programs import export
 from halftone.health.reports.report_sentences import size_words
 
 AS_SET = ChosenPrecision("float16", Words("{0}, your setting.", ("FP16",)), measured=False)
@@ -402,15 +404,13 @@ def test_what_to_set_elsewhere_stands_one_value_a_line() -> None:
     out = io.StringIO()
     report = samples.check_report(fragile=True)
     report = replace(report, cures=(*report.cures, Cure(kind="bfloat16", plan=report.plan)))
-    show_export(report, "comfyui", console=Console(file=out, width=100, highlight=False))
+    report = replace(report, model=replace(report.model, format="single-file"))
+    show_export(report, export(report, "comfyui"), hint=True, console=Console(file=out, width=100, highlight=False))
     shown = [line.strip() for line in out.getvalue().splitlines() if line.strip()]
-    assert shown == ["In ComfyUI:", "ComfyUI, Launch options (VAE decoder):", "--fp32-vae", "or --bf16-vae"]
-
-
-def test_a_script_learns_what_to_set_elsewhere() -> None:
-    found = check_object(samples.check_report(fragile=True), AS_SET, layers=False, export="a1111")["export"]
-    assert found["program"] == "a1111"
-    assert [(one["app"], one["value"]) for one in found["settings"]] == [
-        ("A1111", "--no-half-vae"),
-        ("Forge, reForge", "--vae-in-fp32"),
+    assert shown == [
+        "In ComfyUI:",
+        "ComfyUI, Launch options (VAE decoder):",
+        "--fp32-vae",
+        "or: --bf16-vae",
+        "Or write a repaired file, which needs no setting: halftone check pocket --export comfyui --output pocket-repaired",
     ]

@@ -15,8 +15,9 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import PARAMETERS
 from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style
-from halftone.contract.vocabulary import POCKET
+from halftone.contract.vocabulary import POCKET, OtherProgram
 from halftone.contract.wording import Words, number
+from halftone.health.other_programs import LAYOUTS
 from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
@@ -25,6 +26,8 @@ from halftone.library.add_ons.inversions import inversion_folders, inversion_nam
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.files.copies import check_copy
+from halftone.library.layouts import check_layout
 from halftone.library.options import check_options
 from halftone.library.prompts.prompt_syntax import notes
 from halftone.library.prompts.styles import styled
@@ -208,6 +211,16 @@ def report_place(given: str, *, overwrite: bool) -> Path:
     if os.path.isdir(path):
         refuse_type(path, PAGES)
     return path
+
+
+def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -> Path:
+    """Return where to write the repaired file for a program. Raises HalftoneError setting-bad-value, no-one-file,
+    as `check_copy`.
+    """
+    if program is None:
+        raise HalftoneError("setting-bad-value", name="--output", value=Words("given alone"), allowed=Words("with --export"))
+    check_layout(facts, LAYOUTS[program])
+    return check_copy(facts, output, LAYOUTS[program])
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:

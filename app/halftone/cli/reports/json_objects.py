@@ -24,9 +24,7 @@ from halftone.contract.facts import (
 from halftone.contract.parameters import PARAMETERS
 from halftone.contract.plan import Cure, Plan, rescaled_modules
 from halftone.contract.request import PictureRequest
-from halftone.contract.vocabulary import OtherProgram
 from halftone.contract.wording import spelled_out
-from halftone.health import other_programs
 from halftone.health.explain import finding_words
 from halftone.health.troubles import known_on, known_on_device, trouble_object
 
@@ -49,10 +47,8 @@ def finite(value: Any) -> Any:
     return value
 
 
-def check_object(
-    report: CheckReport, precision: ChosenPrecision, *, layers: bool, export: OtherProgram | None = None
-) -> dict[str, Any]:
-    """layers: also every module's peak. export: also what to set in this program."""
+def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: bool) -> dict[str, Any]:
+    """layers: also every module's peak."""
     model, device = report.model, report.device
     known = known_on(model, device, report.precision, report.numerics)
     found = [_finding_object(one) for one in report.findings]
@@ -87,9 +83,6 @@ def check_object(
     if layers:
         names = ("component", "module", "kind", "peak", "peak_after")
         content["layers"] = [{name: getattr(layer, name) for name in names} for layer in report.layers]
-    if export is not None:
-        content["export"] = msgspec.structs.asdict(other_programs.export(report, export))
-        content["export"]["settings"] = [msgspec.structs.asdict(one) for one in content["export"]["settings"]]
     return content
 
 

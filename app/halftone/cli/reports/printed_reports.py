@@ -31,13 +31,12 @@ from halftone.contract.facts import (
 )
 from halftone.contract.plan import Cure
 from halftone.contract.request import ALONE, Extras, Numerics
-from halftone.contract.vocabulary import DETAIL_NAMES, DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, OtherProgram, ReceiptState
+from halftone.contract.vocabulary import DETAIL_NAMES, DTYPE_NAMES, FLOAT_LIMITS, CureKind, DType, ReceiptState
 from halftone.contract.wording import number
 from halftone.health.device_faults import HABITS, OPERATIONS, detours
 from halftone.health.explain import copy_limits, finding_words, further_words
 from halftone.health.headroom import over_in_float16
 from halftone.health.judge import cured_room, disk_price, headroom_bits, is_cured, least_room
-from halftone.health.other_programs import PROGRAM_NAMES, export
 from halftone.health.part_names import bits, duration, elapsed, share_of_change
 from halftone.health.pictures.frame_lists import frame_list, video_seconds
 from halftone.health.pictures.passes import kept_words
@@ -180,22 +179,6 @@ def _show_cure(out: Console, report: CheckReport) -> None:
             Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),
             soft_wrap=True,
         )
-
-
-def show_export(report: CheckReport, program: OtherProgram, *, console: Console | None = None) -> None:
-    """Print what to set in another program."""
-    out, found = console or _console(), export(report, program)
-    out.print()
-    _put(out, f"In {PROGRAM_NAMES[program]}:", 2, "bold")
-    for one in found.settings:
-        about = ", ".join(part.text() for part in one.parts)
-        _put(out, f"{one.app}, {one.where} ({about}):", 4, "dim")
-        for line in one.value.splitlines():
-            out.print(Text(f"      {line}"), soft_wrap=True)
-        if one.instead:
-            out.print(Text.assemble(("   or ", "dim"), one.instead), soft_wrap=True)
-    for note in found.notes:
-        _put(out, note.text(), 4)
 
 
 def _put(out: Console, text: str, indent: int, style: str = "", *, hanging: int = 0) -> None:

@@ -20,6 +20,7 @@ from halftone.contract.request import CheckInputs
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
+from halftone.engine.checks.layouts import stop_upcasting, write_as_file, write_as_folder
 from halftone.engine.checks.rewrite import rewrite
 from halftone.engine.finding.capture import Range
 from halftone.engine.loading.load import Loaded, component_from, exact_source
@@ -31,7 +32,9 @@ from halftone.engine.weights.calls import CLOSE, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
-from halftone.library.files.copies import REPAIRED, check_copy
+from halftone.library.add_ons.vaes import VAE
+from halftone.library.files.copies import REPAIRED, check_copy, layout_of
+from halftone.library.layouts import check_layout
 from halftone.metadata.picture import output_error
 from halftone.settings.folders import new_file, new_folder
 
@@ -43,13 +46,15 @@ def repair(
 ) -> RepairReport:
     """Check in float16, then write the rescaled copy.
 
-    Raises repair-eight-bits, repair-several-files, model-broken, nothing-to-repair, no-rescale (no rescaling was verified that a
-    copy can hold), output-*, disk-full.
+    Raises no-one-file, repair-eight-bits, repair-several-files, model-broken, nothing-to-repair, no-rescale (no rescaling was
+    verified that a copy can hold), output-*, disk-full.
     """
     started = time.perf_counter()
-    target = check_copy(loaded.facts, command.output)
+    layout = command.layout or layout_of(loaded.facts)
+    target = check_copy(loaded.facts, command.output, layout)
     if loaded.facts.parts:
         raise HalftoneError("repair-several-files", model=loaded.facts.name)
+    check_layout(loaded.facts, layout)
     if any(packed_layers(module) for module in loaded.modules.values()):
         raise HalftoneError("repair-eight-bits", model=loaded.facts.name)
     numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)
@@ -76,14 +81,23 @@ def repair(
     if cure is None or not cure.plan.rescale or examination.wide is None:
         raise HalftoneError("no-rescale", model=loaded.facts.name)
     try:
-        is_file = loaded.facts.format == "single-file"
+        is_file = layout == "file"
         with new_file(target) if is_file else new_folder(target) as part:
             merged, rescale = _merged(loaded), stored_rescale(cure.plan.rescale)
             named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
+            source = Path(loaded.facts.path)
+            if layout != layout_of(loaded.facts):
+                source = part
+                if is_file:
+                    write_as_file(loaded.facts, part, emit, control)
+                else:
+                    write_as_folder(loaded.facts, part, emit)
             if is_file:
-                changed = _write_file(loaded.facts, part, rescale, emit, merged, named)
+                changed = _write_file(loaded.facts, source, part, rescale, emit, merged, named)
             else:
-                changed = write_copy(Path(loaded.facts.path), part, rescale, emit, control, merged, named)
+                changed = write_copy(source, part, rescale, emit, control, merged, named)
+                if command.layout is not None and VAE in rescale:
+                    stop_upcasting(part)
             emit(PhaseChanged(phase="verify"))
             in_blocks = {name: exact_source(loaded, name) for name in examination.in_blocks}
             with streaming(loaded, in_blocks):
@@ -133,8 +147,9 @@ def write_copy(
     merged: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
     loras: Sequence[str] = (),
 ) -> int:
-    """Copy the folder into the empty `target`, with the named tensors rescaled and the merged ones (component -> parameter ->
-    value) replaced. Returns how many differ. loras: what was merged, for the files' metadata.
+    """Copy the folder into the empty `target`, or change it in place where it is the target: with the named tensors rescaled and
+    the merged ones (component -> parameter -> value) replaced. Returns how many differ. loras: what was merged, for the metadata
+    of the files.
     """
     merged = merged or {}
     files = [path for path in source.rglob("*") if path.is_file() and path.relative_to(source).parts[0] != "training"]
@@ -150,7 +165,7 @@ def write_copy(
         scaled: dict[str, bool] = {}
         if component in found and path.suffix == ".safetensors":
             scaled = rewrite(path, copy, rescale.get(component, {}), REPAIRED, merged.get(component), loras)
-        if not scaled:
+        if not scaled and copy != path:
             shutil.copyfile(path, copy)
         found.setdefault(component, {}).update(scaled)
         done += path.stat().st_size
@@ -166,14 +181,14 @@ def write_copy(
 
 def _write_file(
     facts: ModelFacts,
+    source: Path,
     target: Path,
     rescale: Mapping[str, Mapping[str, int]],
     emit: Emit,
     merged: Mapping[str, Mapping[str, torch.Tensor]],
     loras: Sequence[str],
 ) -> int:
-    """The same of a model in one file."""
-    source = Path(facts.path)
+    """Write the same for a model in one file, `source`, which may be the target."""
     emit(PhaseChanged(phase="write", done=0, total=facts.size_bytes))
     exponents = exponents_in_file(source, facts.family, rescale)
     differs = rewrite(source, target, exponents, REPAIRED, merged_in_file(source, facts.family, merged), loras)

@@ -11,11 +11,12 @@ from typing import Any, BinaryIO, Final, cast
 
 import torch
 
+from halftone.engine.loading.folder_parts import PREFIXES
 from halftone.engine.weights.precision import split_rows
 from halftone.library.files.copies import MERGED
 
-_DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
+DTYPES: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def scaled(tensor: torch.Tensor, rows: slice, k: int) -> torch.Tensor:
@@ -44,11 +45,11 @@ def rewrite(
     """
     with source.open("rb") as file:
         header, start = _read(file)
-        found = {name: k for name, k in exponents.items() if split_rows(name)[0] in header}
+        found = {name: k for name, k in exponents.items() if _own_name(split_rows(name)[0], header) is not None}
         new = {own: (name, tensor) for name, tensor in (merged or {}).items() if (own := _own_name(name, header)) is not None}
         if not found and not new:
             return {}
-        changed = {own: _rounded(tensor, _DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
+        changed = {own: _rounded(tensor, DTYPES[header[own]["dtype"]]) for own, (_, tensor) in new.items()}
         changed = _changed(file, header, start, found, changed)
         differs = {own: not torch.equal(tensor, _stored(file, header, start, own)) for own, tensor in changed.items()}
         part = target.with_name(f"{target.name}.part")
@@ -60,15 +61,14 @@ def rewrite(
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-    return {name: differs[split_rows(name)[0]] for name in found} | {name: differs[own] for own, (name, _) in new.items()}
+    scales = {name: differs[_own_name(split_rows(name)[0], header) or ""] for name in found}
+    return scales | {name: differs[own] for own, (name, _) in new.items()}
 
 
 def _own_name(name: str, header: Mapping[str, Any]) -> str | None:
-    """What a file calls a parameter: the libraries drop prefixes."""
-    if name in header:
-        return name
-    alike = [own for own in header if own.endswith(f".{name}")]
-    return alike[0] if len(alike) == 1 else None
+    """What a file calls a parameter, None where it lacks it: some versions of the libraries write prefixes, others do not."""
+    names = (prefix + name.removeprefix(other) for other in PREFIXES for prefix in PREFIXES)
+    return next((own for own in names if own in header), None)
 
 
 def _rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -103,9 +103,10 @@ def _changed(
     tensors = dict(merged)
     for name, k in found.items():
         base, rows = split_rows(name)
-        if base not in tensors:
-            tensors[base] = _stored(file, header, start, base)
-        tensors[base] = scaled(tensors[base], rows, k)
+        own = _own_name(base, header) or base
+        if own not in tensors:
+            tensors[own] = _stored(file, header, start, own)
+        tensors[own] = scaled(tensors[own], rows, k)
     return tensors
 
 
@@ -113,7 +114,7 @@ def _stored(file: BinaryIO, header: Mapping[str, Any], start: int, name: str) ->
     entry = header[name]
     first, last = entry["data_offsets"]
     file.seek(start + first)
-    return torch.frombuffer(bytearray(file.read(last - first)), dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return torch.frombuffer(bytearray(file.read(last - first)), dtype=DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _write(

@@ -39,7 +39,7 @@ _PARTS: Final = {
 """Library -> what parts of a pipeline descend from, beside tokenizers and processors."""
 _LEFT_OUT: Final = {"StableDiffusion3": ("text_encoder_3", "tokenizer_3")}
 """What a pipeline's name begins with -> parts that it computes without, where the index says [null, null] of all of them."""
-_PREFIXES: Final = ("", "text_model.", "model.")
+PREFIXES: Final = ("", "text_model.", "model.")
 """Names in files may have these before those of the network, or lack them, by the version of the library that wrote them."""
 
 _agreed: set[tuple[Any, bytes]] = set()
@@ -249,7 +249,7 @@ def _same_numbers(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _names(name: str) -> Iterable[str]:
-    for prefix in _PREFIXES:
+    for prefix in PREFIXES:
         yield name.removeprefix(prefix)
         yield prefix + name
 

@@ -162,7 +162,7 @@ def load_pipeline(facts: ModelFacts, device: torch.device) -> Loaded:
     model-load-failed, model-cannot-run, model-too-large.
     """
     started = time.perf_counter()
-    stored = _stored(facts)
+    stored = stored_types(facts)
     with _no_collection():
         pipe = _pipeline(facts, stored)
     pipe.set_progress_bar_config(disable=True)
@@ -277,7 +277,8 @@ def raise_if_too_large(error: BaseException, model: ModelFacts, device: torch.de
         raise HalftoneError("model-too-large", first_line(error), model=model.name, device=str(device)) from error
 
 
-def _stored(facts: ModelFacts) -> dict[str, torch.dtype]:
+def stored_types(facts: ModelFacts) -> dict[str, torch.dtype]:
+    """The narrowest dtype that holds every number of each component exactly."""
     path = Path(facts.path)
     if not path.is_file():
         return stored_dtypes(path)

@@ -8,11 +8,12 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from halftone.contract.errors import ErrorFacts, say
 from halftone.contract.facts import CheckReport, ModelFacts, RepairReport
+from halftone.contract.vocabulary import Layout
 from halftone.gui import text
 from halftone.gui.health import health_text
 from halftone.gui.i18n import catalogue, sentences, tr
 from halftone.health.explain import copy_limits
-from halftone.library.files.copies import SUFFIX
+from halftone.library.files.copies import SUFFIX, layout_of
 from halftone.library.files.folder import INDEX
 from halftone.session.state import AppState, Ended
 
@@ -47,12 +48,15 @@ def model_of(path: Path) -> Path:
     return path.parent if path.name == INDEX else path
 
 
-def copy_place(model: ModelFacts) -> tuple[Path, str, str]:
-    """Propose a place for a repaired copy, with the filter's words and the ending for `ask_save`."""
+def copy_place(model: ModelFacts, layout: Layout | None = None) -> tuple[Path, str, str]:
+    """Propose a place for a repaired copy, with the filter's words and the ending for `ask_save`. layout: None for the model's
+    own.
+    """
     place = Path(model.path)
-    if model.format == "single-file":
-        return place.with_name(f"{place.stem}-rescaled-fp16{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
-    return place.with_name(f"{place.name}-rescaled-fp16"), "", ""
+    name = f"{place.stem if layout_of(model) == 'file' else place.name}-rescaled-fp16"
+    if (layout or layout_of(model)) == "file":
+        return place.with_name(f"{name}{SUFFIX}"), tr("Model file (*.safetensors)"), SUFFIX.removeprefix(".")
+    return place.with_name(name), "", ""
 
 
 def ask_file(owner: QWidget, title: str, kinds: str, chosen: Callable[[str], object]) -> QFileDialog:

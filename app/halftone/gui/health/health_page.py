@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QBoxLayout
 
@@ -18,6 +18,7 @@ from halftone.gui.health import file_dialogs, health_view
 from halftone.gui.health.finding_and_cure_cards import CureCard, FindingsCard, HealthHeader
 from halftone.gui.health.health_view import Figure, HealthView
 from halftone.gui.health.known_troubles import KnownCard
+from halftone.gui.health.other_programs_row import OtherProgramsRow
 from halftone.gui.health.report_writing import Writing
 from halftone.gui.health.verdict_and_chart_cards import ChartCard, VerdictCard
 from halftone.gui.i18n import say, tr
@@ -46,6 +47,7 @@ class HealthPage(Page):
         self.chart = ChartCard()
         self.findings = FindingsCard()
         self.cure = CureCard()
+        self.elsewhere = OtherProgramsRow()
         self.known = KnownCard()
         self.writing = Writing(self, controller, self.cure, lambda: self.model, lambda: self._view.report)
         self._build()
@@ -58,7 +60,7 @@ class HealthPage(Page):
         self._bottom_layout = row(self.findings, self.cure, spacing=12, stretch=0)
         self._bottom = boxed(self._bottom_layout)
         self._inner_layout = column(
-            self.verdict, self.chart, self._bottom, self.known, spacing=10, margins=(20, 0, 20, 14), stretch=2
+            self.verdict, self.chart, self._bottom, self.elsewhere, self.known, spacing=10, margins=(20, 0, 20, 14), stretch=2
         )
         self._inner_layout.addStretch(0)
         self._scroll = scrolling(boxed(self._inner_layout))
@@ -89,6 +91,8 @@ class HealthPage(Page):
         self.chart.chart.finding_selected.connect(self.findings.view.select_number)
         self.cure.cures.changed.connect(lambda: self.cure.refresh_buttons(self._view, busy=self._busy()))
         self.cure.apply.clicked.connect(lambda _on=False: self.apply_cure())
+        self.elsewhere.save.connect(self.writing.ask_copy)
+        self.elsewhere.head.clicked.connect(lambda _on=False: QTimer.singleShot(0, self, self._bring_into_view))
         self.cure.copy.clicked.connect(lambda _on=False: self.writing.ask_copy())
         self.cure.export.clicked.connect(lambda _on=False: self.writing.ask_export())
         actions.add_shortcut(self, self.cure.copy.click, *actions.keys_of("save-repaired"), inside=True)
@@ -107,7 +111,7 @@ class HealthPage(Page):
         self._move_buttons(narrow)
         self._pinned_line.setVisible(narrow)
         self._inner_layout.setStretch(2, 0 if narrow else 1)
-        self._inner_layout.setStretch(4, 1 if narrow else 0)  # room to spare is below the cards, not inside one
+        self._inner_layout.setStretch(5, 1 if narrow else 0)  # room to spare is below the cards, not inside one
         self.cure.setMaximumWidth(16777215 if narrow else 552)
         self.cure.setMinimumWidth(440 if narrow else 552)
         self.refresh()
@@ -124,11 +128,13 @@ class HealthPage(Page):
             focused.setFocus(Qt.FocusReason.OtherFocusReason)
         bar.setValue(place)
 
+    def _bring_into_view(self) -> None:
+        self._scroll.ensureWidgetVisible(self.elsewhere.body if self.elsewhere.body.isVisible() else self.elsewhere.head)
+
     def _set_heights(self) -> None:
         """Give the chart 360 pixels where they fit, never less than 240; lists show at least a few rows."""
         spare = self.height() - 58 - self.verdict.sizeHint().height() - 10 - 14 - 10
-        known = 0 if self.known.isHidden() else self.known.head.sizeHint().height() + 10  # its closed row, with a gap
-        below = max(296, self.cure.minimumSizeHint().height()) + known
+        below = max(296, self.cure.minimumSizeHint().height()) + self.elsewhere.closed_height + self.known.closed_height
         self.chart.setFixedHeight(min(theme.grown(360), max(theme.grown(240), spare - below)))
         if self._narrow:  # the page scrolls, the list in it does not
             self.findings.setFixedHeight(50 + max(self.findings.view.height_for_rows(), 60))
@@ -233,6 +239,7 @@ class HealthPage(Page):
         self.chart.set_view(self._view)
         self.findings.set_view(self._view, health_view.summary_of_findings(self._view.findings))
         self.cure.set_view(self._view, busy=self._busy())
+        self.elsewhere.set_view(self._view, busy=self._busy())
         self.known.set_troubles(self._troubles(model))
         self.chart.chart.select_finding(self.findings.view.selected_number())
         self.writing.show()

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
-from halftone.gui import icons
+from halftone.gui.health.folded_row import FoldedRow
 from halftone.gui.i18n import catalogue, sentences, tr
-from halftone.gui.kit.stock_widgets import boxed, button, clear, column, fill, label, row
+from halftone.gui.kit.stock_widgets import boxed, clear, column, fill, label
 from halftone.health.troubles import Trouble, helps_words, origin_words
 
 
@@ -15,19 +15,14 @@ def known_text(trouble: Trouble) -> str:
     return tr("{0} ({1})", tr(trouble.what), ", ".join(trouble.sources))
 
 
-class KnownCard(QFrame):
+class KnownCard(FoldedRow):
     """Closed at first, with how many there are; away where there are none."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._shown: tuple[Trouble, ...] = ()
-        self.head = button("", "quiet", "chevron-right", clicked=self._turn)
-        self.head.setToolTip(tr("Similar models and devices, not measured here."))
         self._rows = column(spacing=10, margins=(30, 0, 14, 6))
-        self.body = boxed(self._rows)
-        self.body.setVisible(False)
-        self.setLayout(column(row(self.head, -1), self.body, spacing=2))
-        self.setVisible(False)
+        super().__init__("", self._rows)
+        self.head.setToolTip(tr("Similar models and devices, not measured here."))
 
     def set_troubles(self, troubles: Sequence[Trouble]) -> None:
         """Most specific first."""
@@ -39,11 +34,6 @@ class KnownCard(QFrame):
         clear(self._rows)
         fill(self._rows, *map(_entry, self._shown))
         self.setVisible(bool(self._shown))
-
-    def _turn(self) -> None:
-        opened = self.body.isHidden()
-        self.body.setVisible(opened)
-        self.head.setIcon(icons.icon("chevron-down" if opened else "chevron-right", "text-secondary"))
 
 
 def _entry(trouble: Trouble) -> QWidget:

@@ -1,6 +1,7 @@
 """Writes the repaired copy of a model and the report of its check; progress shows below the cures."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -8,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from halftone.contract.facts import CheckReport, ModelFacts
 from halftone.contract.messages import Repair
+from halftone.contract.vocabulary import Layout
 from halftone.gui.controller import Controller
 from halftone.gui.health import file_dialogs, report_export
 from halftone.gui.health.finding_and_cure_cards import CureCard
@@ -57,20 +59,21 @@ class Writing(QObject):
         else:
             self._cure.set_note(self._notes.get(model.id if model is not None else "", ""), cancel=False)
 
-    def ask_copy(self) -> None:
-        """Ask where to save the repaired copy, never over an existing file."""
+    def ask_copy(self, layout: Layout | None = None) -> None:
+        """Ask where to save the repaired copy, never over an existing file. layout: None for the model's own."""
         model = self._model()
         if model is None:
             return
-        place, kind, ending = file_dialogs.copy_place(model)
-        file_dialogs.ask_save(self._page, tr("Save repaired copy"), place, kind, ending, self.save_copy)
+        place, kind, ending = file_dialogs.copy_place(model, layout)
+        save = partial(self.save_copy, layout=layout)
+        file_dialogs.ask_save(self._page, tr("Save repaired copy"), place, kind, ending, save)
 
-    def save_copy(self, path: str) -> None:
+    def save_copy(self, path: str, layout: Layout | None = None) -> None:
         """Begin to write one."""
         model = self._model()
         if model is not None:
             self._notes.pop(model.id, None)
-            self._controller.session.checks.repair(model, path)
+            self._controller.session.checks.repair(model, path, layout=layout)
 
     def ask_export(self) -> None:
         """Ask where to save the report."""

@@ -9,7 +9,9 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.vocabulary import Layout
 from halftone.contract.wording import Words
+from halftone.library.families.single_files import SINGLES
 from halftone.library.files.header import Header
 from halftone.settings.disk import need_room, no_folder
 
@@ -45,16 +47,28 @@ def _change(note: str | None) -> _Change:
         return _Change()
 
 
-def check_copy(facts: ModelFacts, output: str) -> Path:
-    """The path of the copy: a new or empty folder, or a new file for a model in one file.
+def layout_of(facts: ModelFacts) -> Layout:
+    return "file" if facts.format == "single-file" else "folder"
 
-    Raises HalftoneError output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or disk-full.
+
+def can_be_written(facts: ModelFacts, layout: Layout) -> bool:
+    """Whether a copy can have this layout."""
+    return layout == layout_of(facts) or facts.family in SINGLES
+
+
+def check_copy(facts: ModelFacts, output: str, layout: Layout | None = None) -> Path:
+    """The path of the copy: a new or empty folder, or a new file. layout: None for the model's own.
+
+    Raises HalftoneError no-one-file, output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or
+    disk-full.
     """
+    is_file = (layout or layout_of(facts)) == "file"
+    if is_file and not can_be_written(facts, "file"):
+        raise HalftoneError("no-one-file", family=facts.family)
     path = Path(output).expanduser().absolute()
     folder = path.parent
     if not os.path.isdir(folder):
         raise no_folder(folder)
-    is_file = facts.format == "single-file"
     if is_file and path.suffix.lower() != SUFFIX:
         path = path.with_name(f"{path.name}{SUFFIX}")
     if os.path.lexists(path) and (is_file or not os.path.isdir(path) or any(path.iterdir())):
