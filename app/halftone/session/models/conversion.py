@@ -3,6 +3,8 @@
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,7 +13,7 @@ import msgspec
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import read_header
-from halftone.session.events import Noted
+from halftone.session.events import Noted, Replaced
 from halftone.session.models import confined
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
@@ -75,6 +77,13 @@ def _fresh(target: Path) -> Path:
     return next((name for name in names if not os.path.lexists(name)), target)
 
 
+class _Came(msgspec.Struct):
+    """What the process prints meanwhile, a line each. done, total: bytes."""
+
+    done: int
+    total: int
+
+
 class Converter:
     """One file at a time; the others wait."""
 
@@ -103,10 +112,25 @@ class Converter:
     def _next(self) -> None:
         if self._kill is None and self._waiting:
             self._now = self._waiting.pop(0)
-            self._kill = self._commands.start("convert", "--json", "--", self._now, ended=self._ended)
+            self._show((self._now, 0, 0))
+            arguments = ("convert", "--json", "--progress", "--", self._now)
+            self._kill = self._commands.start(*arguments, ended=self._ended, heard=self._heard)
+
+    def _heard(self, printed: bytes) -> None:
+        """The last whole line says how much is done."""
+        for line in reversed(printed.splitlines(keepends=True)):
+            if line.endswith(b"\n"):
+                with suppress(msgspec.MsgspecError):
+                    found = msgspec.json.decode(line, type=_Came)
+                    self._show((self._now, found.done, found.total))
+                return
+
+    def _show(self, converting: tuple[str, int, int] | None) -> None:
+        self._store.take(Replaced(part=replace(self._store.state.library, converting=converting)))
 
     def _ended(self, end: Finished) -> None:
         source, self._now, self._kill = Path(self._now), "", None
+        self._show(None)
         try:
             found = msgspec.json.decode(end.output, type=Converted)
         except msgspec.MsgspecError:
