@@ -17,10 +17,18 @@ import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.helpers.all_in_one import save_all_in_one
 from tests.helpers.hostile_pickles import MARK, Hostile, hostile
+from tests.helpers.upscalers import make_upscaler
+from tests.helpers.vaes import Form, other_vae, save_vae
 
 from halftone.contract.errors import HalftoneError, sentence
+from halftone.engine.making.upscale import load_upscaler
 from halftone.engine.weights.pickles import rewrite
+from halftone.library.add_ons.inversions import read_inversion
+from halftone.library.add_ons.upscalers import is_upscale_model
+from halftone.library.families.recognise import recognise
+from halftone.library.files.header import read_header
 from halftone.session.models import conversion
 from halftone.worker.confined.walls import WALLS
 
@@ -230,6 +238,53 @@ def test_what_cannot_be_read_is_named_with_its_reason(tmp_path: Path, name: str)
 
 def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
     assert refused(saved({"epoch": 3}), tmp_path).code == "pickle-no-weights"
+
+
+# --- what is made of real files -------------------------------------------------------------------------------------------------
+
+
+def as_pickle(file: Path, wrap: Callable[[object], object], ending: str) -> tuple[dict[str, torch.Tensor], str]:
+    """Save the tensors of a safetensors file as another program does, and convert that. Returns the tensors and the new file."""
+    tensors = load_file(file)
+    file.unlink()
+    torch.save(wrap(tensors), file.with_suffix(ending))
+    return tensors, conversion.convert(str(file.with_suffix(ending))).path
+
+
+def assert_equal(found: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> None:
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], tensor) and found[name].dtype == tensor.dtype for name, tensor in wanted.items())
+
+
+def test_an_upscaler_loads_with_equal_weights(tmp_path: Path) -> None:
+    tensors, path = as_pickle(make_upscaler(tmp_path / "x2.safetensors"), lambda weights: {"params_ema": weights}, ".pth")
+    assert is_upscale_model(path)
+    assert load_upscaler(path, torch.device("cpu")).scale == 2
+    assert_equal(load_file(path), tensors)
+
+
+def test_a_checkpoint_is_recognised_with_equal_weights(tmp_path: Path) -> None:
+    save_all_in_one("sd3", tmp_path / "model.safetensors")
+    lightning = {"epoch": 3, "hyper_parameters": argparse.Namespace(rate=1e-4)}
+    before = recognise(read_header(tmp_path / "model.safetensors"), "model")
+    tensors, path = as_pickle(tmp_path / "model.safetensors", lambda weights: lightning | {"state_dict": weights}, ".ckpt")
+    assert recognise(read_header(Path(path)), "model") == before
+    assert_equal(load_file(path), tensors)
+
+
+def test_an_embedding_is_one_that_a_prompt_can_name(tmp_path: Path) -> None:
+    torch.save({"string_to_token": {"*": 265}, "string_to_param": {"*": torch.ones(2, 768)}}, tmp_path / "mood.pt")
+    torch.save({"<cat>": torch.ones(768)}, tmp_path / "learned_embeds.bin")
+    for name, vectors in (("mood.pt", 2), ("learned_embeds.bin", 1)):
+        assert read_inversion(conversion.convert(str(tmp_path / name)).path).vectors == vectors
+
+
+@pytest.mark.parametrize("form", ["original", "diffusers"])
+def test_a_vae_is_recognised_with_equal_weights(tmp_path: Path, form: Form) -> None:
+    file = save_vae(other_vae(), tmp_path / "vae.safetensors", form)
+    tensors, path = as_pickle(file, lambda weights: {"state_dict": weights, "loss": 0.1}, ".ckpt")
+    assert recognise(read_header(Path(path)), "vae").kind == "VAE"
+    assert_equal(load_file(path), tensors)
 
 
 # --- in a process of its own ----------------------------------------------------------------------------------------------------
