@@ -166,6 +166,14 @@ def pickle(stage: Stage) -> None:
     lists.click(shown.grid, shown.rows.listing.rows[0].entry.path)
 
 
+def converting(stage: Stage) -> None:
+    pickle(stage)
+    known = stage.controller.state.library
+    path = next(entry.path for entry in known.entries if entry.pickle)
+    stage.controller.take(Replaced(part=replace(known, converting=(path, 42, 100))))
+    stage.settle(300)
+
+
 def unreadable(stage: Stage) -> None:
     shown = full(stage)
     shown.choose("place", "unreadable")
@@ -248,6 +256,7 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Act]]] = {
     "models-lora": ({}, lora),
     "models-lora-zh": (_ZH, lora),
     "models-pickle": ({}, pickle),
+    "models-converting-light-zh": ({"theme_name": "light", **_ZH}, converting),
     "models-unreadable-light": ({"theme_name": "light"}, unreadable),
     "models-scanning": ({}, scanning),
     "models-empty": ({}, empty),

@@ -25,13 +25,17 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "model-bad-header": ("{path} has a damaged header: {detail}.", "Download the file again."),
     "model-pickle": (
         "{path} is a pickle file. Halftone does not open these: they can run code.",
-        "Use the .safetensors version of this model.",
+        "Convert it to safetensors on the Models page, or use its .safetensors version.",
     ),
     "pickle-needs-code": (
-        "{path} needs code to open: {name}. Halftone does not run it.",
+        "{path} asks to run {name}. Halftone did not run it, and converted nothing.",
         "Use the .safetensors version of this model.",
     ),
     "pickle-no-weights": ("{path} holds no weights.", "Choose another file."),
+    "pickle-unread": (
+        "{path} cannot be converted: {detail}.",
+        "Download it again, or use its .safetensors version.",
+    ),
     "model-incomplete": ("The model {path} lacks {missing}.", "Download the missing part again, or choose another model."),
     "model-unsupported": (
         "Halftone cannot run {path} yet: {detail}.",
@@ -218,7 +222,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "upscaler-missing": ("There is no upscale model at {path}.", "Check the path, or add its folder in Settings, Folders."),
     "upscaler-not-one": (
         "Halftone cannot read {path} as an upscale model: {detail}.",
-        "Choose a .safetensors upscale model, or convert the .pth file with a trusted program.",
+        "Choose a .safetensors upscale model, or convert the .pth file on the Models page.",
     ),
     "upscaler-broken": (
         "The upscale model {name} produced NaN, even in FP32.",

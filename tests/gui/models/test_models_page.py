@@ -574,6 +574,13 @@ def test_a_pickle_beside_a_safetensors_file_can_still_be_converted(stage: Stage,
     assert problem_words(row)[1] == "It can run code when it is opened. old.safetensors lies beside it."
     assert act_of(row) == "convert"
     assert any("Convert" in action.text() for action in page.menu_of(row).actions())
+    library_now = stage.controller.state.library
+    stage.controller.take(Replaced(part=replace(library_now, converting=(row.entry.path, 1, 4))))
+    stage.wait(lambda: page.inspector.convert.text() == "Converting: 25 %")
+    assert not page.inspector.convert.isEnabled()
+    stage.controller.take(Replaced(part=replace(library_now, converting=None)))
+    stage.wait(page.inspector.convert.isEnabled)
+    assert page.inspector.convert.text() == "Convert to safetensors"
 
 
 def test_models_and_create_call_a_model_by_the_same_name(stage: Stage, tmp_path: Path) -> None:

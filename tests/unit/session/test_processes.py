@@ -105,3 +105,16 @@ def test_a_converted_file_that_holds_no_model_is_named(tmp_path: Path, known: bo
     made = Converted(str(tmp_path / "old.safetensors"), 3, known=known)
     desk.commands.ended[0](Finished(0, msgspec.json.encode(made), b""))
     assert desk.session.state.notices[-1].kind == kind
+
+
+@pytest.mark.logs("could not be converted")
+def test_a_conversion_says_how_far_it_is(tmp_path: Path) -> None:
+    desk = Desk()
+    path = str(tmp_path / "old.ckpt")
+    desk.session.converter.convert(path)
+    assert desk.session.state.library.converting == (path, 0, 0)
+    desk.commands.heard[0](b'{"done": 1, "total": 4}\n{"done": 2, "to')
+    assert desk.session.state.library.converting == (path, 1, 4)
+    desk.commands.ended[0](Finished(1, b"", b"killed"))
+    assert desk.session.state.library.converting is None
+    assert desk.session.state.notices[-1].kind == "convert-failed"

@@ -8,6 +8,7 @@ import typer
 from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
+from halftone.cli.terminal.transfers import as_lines, as_words, silent
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.settings.disk import size_text
@@ -31,7 +32,7 @@ def fetch(
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
-        told = _as_lines if progress else _silent
+        told = as_lines if progress else silent
         got = [str(place) for place in fetch_lacked(model, told)] if yes else []
         put({"schema": SCHEMA, "missing": [str(file.place) for file in lacked_by(model)], "fetched": got})
         return
@@ -43,24 +44,8 @@ def fetch(
     if not yes and not _agreed():
         say("Nothing was fetched.")
         return
-    for place in fetch_lacked(model, _as_words if sys.stderr.isatty() else _silent):
+    for place in fetch_lacked(model, as_words if sys.stderr.isatty() else silent):
         say(f"{place} is here now.")
-
-
-def _silent(_done: int, _whole: int) -> None:
-    """Elsewhere than on a terminal nobody looks."""
-
-
-def _as_lines(done: int, whole: int) -> None:
-    """For the window: an object a line."""
-    sys.stderr.write(f'{{"done": {done}, "total": {whole}}}\n')
-    sys.stderr.flush()
-
-
-def _as_words(done: int, whole: int) -> None:
-    """One line that is written over; it ends with the file."""
-    sys.stderr.write(f"\r{size_text(done)} of {size_text(whole)}  " + ("\n" if done >= whole else ""))
-    sys.stderr.flush()
 
 
 def _agreed() -> bool:

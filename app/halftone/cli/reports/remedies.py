@@ -18,6 +18,7 @@ _KNOWN: Final = "under [folders] in {settings}"
 _LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
 _APPLY: Final = "Use the cure that the check offers instead:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
+    "model-pickle": "Convert it with halftone convert FILE, or use its .safetensors version.",
     "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
     "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
     "model-sampler-unfit": "Name another sampler, --sampler NAME, or another model: --model MODEL.",
@@ -37,6 +38,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
     "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
     "second-pass-flat": "Use a smaller scale (--hires) or strength (--hires-strength), or check the model.",
+    "upscaler-not-one": "Choose a .safetensors upscale model, or convert the .pth file with halftone convert FILE.",
     "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",

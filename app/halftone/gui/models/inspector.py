@@ -300,6 +300,11 @@ class Inspector(QWidget):
         self.use.setToolTip("" if words else tr("Create cannot use this file."))
         self.see.setVisible(shown.badge is not None)
 
+    def show_converting(self, words: str) -> None:
+        """words: how far the conversion is; "" where none runs."""
+        self.convert.setText(words or tr("Convert to safetensors"))
+        self.convert.setEnabled(not words)
+
     def _favour(self) -> None:
         if self.row is not None:
             self.favoured.emit(not self.row.mark.favourite)

@@ -124,6 +124,14 @@ def weights_words(library: Library, path: str) -> tuple[str, str, str]:
     return "circle-check", "ok", tr("No NaN. Largest weight {0}.", figures.peak(found.peak))
 
 
+def convert_words(library: Library, path: str) -> str:
+    """How far the conversion of a file is; "" while it is not converted."""
+    if library.converting is None or library.converting[0] != path:
+        return ""
+    done, most = library.converting[1:]
+    return tr("Converting: {0} %", 100 * done // most if most else 0)
+
+
 def row_words(row: Row) -> str:
     """What a screen reader calls a card."""
     state = tr("Model health: {0}", health_word(row.state)) if row.badge is not None else ""

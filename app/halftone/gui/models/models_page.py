@@ -38,7 +38,7 @@ from halftone.gui.models.list_notes import ListNotes
 from halftone.gui.models.model_cards import ModelGrid, RowModel, act_of
 from halftone.gui.models.model_rows import ModelRows
 from halftone.gui.models.model_table import ModelTable
-from halftone.gui.models.model_words import PLACE_ICONS, place_words, sort_words, use_words, weights_words
+from halftone.gui.models.model_words import PLACE_ICONS, convert_words, place_words, sort_words, use_words, weights_words
 from halftone.gui.models.previews import Previews
 from halftone.gui.models.side_panel import SidePanel
 from halftone.library.index.entries import Entry
@@ -426,6 +426,7 @@ class ModelsPage(Page):
         self.inspector.file.setVisible(path != POCKET and not entry.pickle and entry.error is None)
         can_check = not waits and path not in state.library.weights
         self.inspector.file.show_state(icon, tone, words, can_check=can_check, can_stop=waits)
+        self.inspector.show_converting(convert_words(state.library, path))
         self._show_image(shown)
 
     def _show_image(self, shown: Row) -> None:

@@ -1,42 +1,87 @@
-"""Pickle files rewritten as safetensors, beside the original, by a process of its own that runs nothing of the file."""
+"""Pickle files rewritten as safetensors under a new name, by a confined process that runs nothing of the file."""
 
 import logging
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from halftone.contract.errors import ErrorFacts
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import read_header
-from halftone.session.events import Noted
+from halftone.session.events import Noted, Replaced
+from halftone.session.models import confined
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
-from halftone.worker.engines import loaded
+from halftone.settings.disk import need_room, no_folder, no_right, system_words
+from halftone.settings.folders import new_file
+from halftone.settings.regular_files import open_regular
+from halftone.worker.confined.walls import Wall
 
 _log = logging.getLogger(__name__)
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """What the command prints: the new file, or why there is none. known: whether Halftone recognises what the new file holds."""
+    """What the command prints: the new file, or why there is none. known: whether Halftone recognises what the new file holds.
+    open: what the system could not keep the process from.
+    """
 
     path: str = ""
     tensors: int = 0
     known: bool = True
+    open: tuple[Wall, ...] = ()
     error: ErrorFacts | None = None
 
 
 def target_of(source: Path) -> Path:
-    """Where the safetensors file is written."""
+    """Where the safetensors file is written, if nothing is there yet."""
     return source.with_suffix(".safetensors")
 
 
-def convert(source: str) -> Converted:
-    """Write it, in this process, which loads torch. Raises HalftoneError."""
+def convert(source: str, folder: Path | None = None, heard: Callable[[int, int], object] = lambda _done, _all: None) -> Converted:
+    """Write it under a new name, beside the source or in a folder. heard: hears of bytes done and all. Raises HalftoneError."""
     file = Path(source).absolute()
-    target = target_of(file)
-    tensors: int = loaded("halftone.engine.weights.pickles:convert")(file, target)
-    return Converted(str(target), tensors, known=recognise(read_header(target), target.stem).kind != "unknown")
+    target = target_of(file if folder is None else folder.absolute() / file.name)
+    if not target.parent.is_dir():
+        raise no_folder(target.parent)
+    try:
+        with open_regular(file) as opened:
+            return _converted(opened, file, target, heard)
+    except FileNotFoundError as error:
+        raise HalftoneError("model-missing", path=str(file)) from error
+    except PermissionError as error:
+        raise no_right(error, file) from error
+    except OSError as error:
+        raise HalftoneError("pickle-unread", path=str(file), detail=system_words(error)) from error
+
+
+def _converted(opened: BinaryIO, file: Path, target: Path, heard: Callable[[int, int], object]) -> Converted:
+    try:
+        need_room(target, target.parent, os.fstat(opened.fileno()).st_size)
+        target = _fresh(target)
+        with new_file(target) as part:
+            ended = confined.rewrite(opened, file, part, heard)
+    except OSError as error:
+        raise HalftoneError("output-failed", path=str(target), detail=system_words(error)) from error
+    known = recognise(read_header(target), target.stem).kind != "unknown"
+    return Converted(str(target), ended.tensors, known, ended.open)
+
+
+def _fresh(target: Path) -> Path:
+    """The name, or the first with a number that nothing has."""
+    names = (target, *(target.with_stem(f"{target.stem}-{number}") for number in range(2, 10_000)))
+    return next((name for name in names if not os.path.lexists(name)), target)
+
+
+class _Came(msgspec.Struct):
+    """What the process prints meanwhile, a line each. done, total: bytes."""
+
+    done: int
+    total: int
 
 
 class Converter:
@@ -67,16 +112,31 @@ class Converter:
     def _next(self) -> None:
         if self._kill is None and self._waiting:
             self._now = self._waiting.pop(0)
-            self._kill = self._commands.start("convert", "--json", "--", self._now, ended=self._ended)
+            self._show((self._now, 0, 0))
+            arguments = ("convert", "--json", "--progress", "--", self._now)
+            self._kill = self._commands.start(*arguments, ended=self._ended, heard=self._heard)
+
+    def _heard(self, printed: bytes) -> None:
+        """The last whole line says how much is done."""
+        for line in reversed(printed.splitlines(keepends=True)):
+            if line.endswith(b"\n"):
+                with suppress(msgspec.MsgspecError):
+                    found = msgspec.json.decode(line, type=_Came)
+                    self._show((self._now, found.done, found.total))
+                return
+
+    def _show(self, converting: tuple[str, int, int] | None) -> None:
+        self._store.take(Replaced(part=replace(self._store.state.library, converting=converting)))
 
     def _ended(self, end: Finished) -> None:
         source, self._now, self._kill = Path(self._now), "", None
+        self._show(None)
         try:
             found = msgspec.json.decode(end.output, type=Converted)
         except msgspec.MsgspecError:
             detail = end.errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
             _log.error("%s could not be converted: %s", source, detail)
-            found = Converted(error=ErrorFacts(code="model-load-failed", facts={"path": str(source), "detail": detail}))
+            found = Converted(error=ErrorFacts(code="pickle-unread", facts={"path": str(source), "detail": detail}))
         if found.error is not None:
             self._store.take(Noted(kind="convert-failed", facts=(source.name,), error=found.error))
         else:

@@ -33,7 +33,8 @@ class Library:
     offers: programs whose folders the user was not asked about yet. read: whether the index was read; failed: why it cannot be.
     watching: whether a process keeps the index up to date; watch_ended: it ended, and again after a restart. changes: how often
     it found something new, changed or gone. weights: by path, what a look at all weights found; weighing: the file that is
-    looked at now, bytes done and in all. Two are never compared: that would take long.
+    looked at now, bytes done and in all; converting: the same of the pickle that is converted now. Two are never compared: that
+    would take long.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -48,6 +49,7 @@ class Library:
     changes: int = 0
     weights: Mapping[str, Weights] = field(default_factory=dict[str, Weights])
     weighing: tuple[str, int, int] | None = None
+    converting: tuple[str, int, int] | None = None
 
 
 def reading(library: Library) -> tuple[int, int] | None:

@@ -1,0 +1,1 @@
+"""A process that gives up its rights before it reads a file that may be hostile."""
