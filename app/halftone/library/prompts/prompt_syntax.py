@@ -27,8 +27,8 @@ _SIGNS: Final = "()[]:|\\"
 _PIECE: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]]|(?:[^\\()\[\]]|\\(?![()\[\]:|\\]))+")
 _MARK: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]:|]|(?:[^\\()\[\]:|]|\\(?![()\[\]:|\\]))+")
 _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
-_WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
-_BREAK: Final = re.compile(r"(?<!\s)\s*\bBREAK\b\s*")
+_WHEN: Final = re.compile(rf"\s*{_NUMBER}(?:[eE][+-]?\d+)?\s*")
+_BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
 _AND: Final = re.compile(r"\bAND\b")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
