@@ -1,5 +1,6 @@
 """Prompts with weights, of any length, and that change over the steps, against what the pipelines make of their parts."""
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -262,3 +263,20 @@ def test_the_check_reads_a_prompt_the_same_way(models: dict[str, Path]) -> None:
     assert read[:3] == [loaded.pipe.tokenizer(text, **full).input_ids for text in ("red", "", "blue")]
     contexts = [call.kwargs["encoder_hidden_states"] for call, _ in examination.wide.of("unet")]
     assert {context.shape[1] for context in contexts} == {2 * 77}
+
+
+def test_twenty_prompts_condition_as_in_a1111(models: dict[str, Path]) -> None:
+    pipe = load_tiny(models["sd15"])
+    bias = dict(pipe.text_encoder.named_parameters())
+    with torch.no_grad():  # else the mean that is kept is zero
+        next(each for name, each in bias.items() if name.endswith("final_layer_norm.bias")).fill_(0.3)
+    references = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))["a1111"][
+        "conditioning"
+    ]
+    assert len(references) == 20
+    line = torch.cos(torch.arange(pipe.text_encoder.config.hidden_size, dtype=torch.float32, device=pipe.device))
+    for row in references:
+        expected = torch.tensor(row["states"])
+        own = (one(pipe, row["prompt"], row["prompt"])[0][0].float() @ line).cpu()
+        assert own.shape == expected.shape, row["prompt"]
+        assert float((own - expected).norm() / expected.norm()) <= 1e-4, row["prompt"]

@@ -112,6 +112,11 @@ def test_each_sign_that_is_not_followed_is_told_once() -> None:
     )
 
 
+def test_a_hypernetwork_is_named_as_unsupported() -> None:
+    told = "Hypernetworks are not supported. Read as text: “<hypernet:x:0.8>”. Remove it from the prompt."
+    assert [str(note) for note in notes(("a <hypernet:x:0.8>, b", "<hypernet:y>"), weights=True)] == [told]
+
+
 @given(PROMPTS)
 def test_anything_can_be_typed(text: str) -> None:
     for part in (part for section in parse(text) for part in section):

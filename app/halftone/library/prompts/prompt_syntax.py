@@ -27,10 +27,11 @@ _SIGNS: Final = "()[]:|\\"
 _PIECE: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]]|(?:[^\\()\[\]]|\\(?![()\[\]:|\\]))+")
 _MARK: Final = re.compile(r"\\[()\[\]:|\\]|[()\[\]:|]|(?:[^\\()\[\]:|]|\\(?![()\[\]:|\\]))+")
 _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
-_WHEN: Final = re.compile(rf"\s*{_NUMBER}\s*")
-_BREAK: Final = re.compile(r"(?<!\s)\s*\bBREAK\b\s*")
+_WHEN: Final = re.compile(rf"\s*{_NUMBER}(?:[eE][+-]?\d+)?\s*")
+_BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
 _AND: Final = re.compile(r"\bAND\b")
+_HYPERNET: Final = re.compile(r"<hypernet:[^<>]+>")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
 _BESIDE: Final = 20
 """Letters that are shown beside a bracket."""
@@ -237,6 +238,8 @@ def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[Words, ...]:
         found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
     if any(map(_AND.search, texts)):
         found.append(Words("AND is read as a word; composable prompts are not supported."))
+    if named := next((tag for text in texts for tag in _HYPERNET.findall(text)), None):
+        found.append(Words("Hypernetworks are not supported. Read as text: “{0}”. Remove it from the prompt.", (named,)))
     return tuple(found)
 
 

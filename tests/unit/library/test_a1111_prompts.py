@@ -1,0 +1,113 @@
+"""Over three hundred nasty prompts as A1111 reads them, and the reason for each difference. `pytest -rP` prints the counts."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from halftone.library.prompts.prompt_syntax import MOST, at_step, notes, parse
+
+ROWS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))[
+    "a1111"
+]["rows"]
+STEPS: Final = 10
+BACKSLASH: Final = "a backslash before a letter stays; A1111 drops it, and one at the end keeps it from changing any word"
+UNBALANCED: Final = "a bracket without its partner is text; in A1111 it weighs all that follows"
+LIMIT: Final = "a weight counts 10 at most"
+BREAK: Final = "BREAK inside weights begins a new chunk; A1111 reads it as a word"
+BAR: Final = "a bar outside alternatives is text; in A1111 it keeps all around it from changing"
+COLON: Final = "a further colon around a change is text; in A1111 it keeps the words from changing"
+SCHEDULES: Final = {
+    "a [b):c:3] d": UNBALANCED,
+    "[a:b:3] \\": BACKSLASH,
+    "[(a:b:c):d:3]": COLON,
+    "[a:(b:c:1.2):3]": COLON,
+    "(a:[b:c:3]:2)": COLON,
+    "a AND [b:c:0.5]:1.3": COLON,
+    "a | b [c:5]": BAR,
+    "[(a|b)|c]": BAR,
+    "[(a|b):c:3]": BAR,
+    "[a|(b|c)]": BAR,
+    "[a|b] | c": BAR,
+}
+
+
+def theirs(pieces: list[tuple[str, float]]) -> list[list[tuple[str, float]]]:
+    """A1111's pieces as sections: a BREAK of weight -1 begins one."""
+    sections: list[list[tuple[str, float]]] = [[]]
+    for text, weight in pieces:
+        if text == "BREAK" and weight == -1:
+            sections.append([])
+        elif text:
+            sections[-1].append((text, weight))
+    return sections
+
+
+def ours(prompt: str) -> list[list[tuple[str, float]]]:
+    return [[(part.text, round(part.weight, 6)) for part in section] for section in parse(prompt)]
+
+
+def is_unbalanced(prompt: str) -> bool:
+    opened: list[str] = []
+    for sign in re.sub(r"\\.", "", prompt):
+        if sign in "([":
+            opened.append(sign)
+        elif sign in ")]" and (not opened or opened.pop() != {")": "(", "]": "["}[sign]):
+            return True
+    return bool(opened)
+
+
+def reason(row: dict[str, Any]) -> str | None:
+    """Why we weigh the words of a prompt in another way, None where we should not."""
+    prompt: str = row["prompt"]
+    if is_unbalanced(prompt):
+        return UNBALANCED
+    if re.sub(r"\\[()\[\]:|\\]", "", prompt).count("\\"):
+        return BACKSLASH
+    if any(abs(weight) > MOST for _, weight in row["pieces"]):
+        return LIMIT
+    return BREAK if any("BREAK" in text and weight != -1 for text, weight in row["pieces"]) else None
+
+
+def test_weights_are_a1111s_but_for_named_differences() -> None:
+    different = [row for row in ROWS if theirs(row["pieces"]) != ours(row["prompt"])]
+    found = Counter(map(reason, different))
+    print(f"{len(ROWS)} prompts weighed, {len(ROWS) - len(different)} as in A1111")
+    for why, count in found.items():
+        print(f"{count}: {why}")
+    assert len(ROWS) >= 300
+    assert [row["prompt"] for row in different if reason(row) is None] == []
+    assert found == {UNBALANCED: 36, BACKSLASH: 7, LIMIT: 4, BREAK: 6}
+
+
+def test_words_change_with_the_step_as_in_a1111_but_for_named_differences() -> None:
+    different: list[str] = []
+    for row in ROWS:
+        expected = [next(text for last, text in row["schedule"] if step <= last) for step in range(1, STEPS + 1)]
+        if [at_step(row["prompt"], step, STEPS) for step in range(1, STEPS + 1)] != expected:
+            different.append(row["prompt"])
+    print(f"{len(ROWS)} schedules, {len(ROWS) - len(different)} as in A1111")
+    for prompt in different:
+        print(f"{prompt!r}: {SCHEDULES.get(prompt)}")
+    assert sorted(different) == sorted(SCHEDULES)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if len(row["and"]) > 1], ids=lambda row: row["prompt"])
+def test_a_prompt_that_a1111_composes_says_that_it_is_not(row: dict[str, Any]) -> None:
+    assert "AND" in " ".join(note.template for note in notes((row["prompt"],), weights=True))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sections"),
+    [("a BREAK BREAK b", [["a"], [], ["b"]]), ("BREAK BREAK", [[], [], []]), ("a \n BREAK\n\nBREAK b", [["a"], [], ["b"]])],
+)
+def test_two_breaks_leave_a_chunk_empty(prompt: str, sections: list[list[str]]) -> None:
+    assert [[part.text for part in section] for section in parse(prompt)] == sections
+
+
+def test_a_step_may_be_written_with_an_exponent() -> None:
+    assert [at_step("[a:b:0.5e0]", step, 10) for step in (5, 6)] == ["a", "b"]
+    assert [at_step("[a:b:1e400]", step, 10) for step in (1, 10)] == ["a", "a"]
