@@ -16,7 +16,7 @@ from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
-from halftone.library.families.recognise import recognise
+from halftone.library.families.recognise import Recognised, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
 from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
@@ -37,10 +37,13 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
+_KIND: Final = "ControlNet"
 _UNFIT: Final = "control-not-a-controlnet"
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
 _START: Final = "control_model."
+_DIFFERENCE: Final = "difference"
+"""The tensor that marks files to which a model's own weights are added."""
 _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
 
@@ -159,17 +162,33 @@ def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
 def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
     header = read_header(file)
     found = recognise(header, file.stem)
-    if found.kind != "ControlNet":
-        raise HalftoneError(_UNFIT, path=str(file), detail=instead(found, "ControlNet"))
+    if found.kind != _KIND:
+        raise HalftoneError(_UNFIT, path=str(file), detail=instead(found, _KIND))
+    if (reason := _unread(found, header)) is not None:
+        raise HalftoneError(_UNFIT, path=str(file), detail=reason)
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        if found.base.startswith(("Control-", "ControlNet-", "ControlNet Union")):
-            raise KeyError(found.base)
-        return UNETS, _traits(shaped({ours: shapes[name] for name, ours in parameter_names(header).items()}))
-    except (KeyError, IndexError) as error:
-        raise HalftoneError(
-            _UNFIT, path=str(file), detail=Words("this kind of ControlNet does not run from a file yet")
-        ) from error
+        ours = parameter_names(header)
+        return UNETS, _traits(shaped({ours[name]: shape for name, shape in shapes.items() if name in ours}))
+    except KeyError as error:
+        detail = Words("it lacks the tensor {0}, or the file is damaged", (str(error.args[0]),))
+        raise HalftoneError(_UNFIT, path=str(file), detail=detail) from error
+    except IndexError as error:
+        detail = Words("one of its tensors has too few dimensions; the file may be damaged")
+        raise HalftoneError(_UNFIT, path=str(file), detail=detail) from error
+
+
+def _unread(found: Recognised, header: Header) -> Words | None:
+    """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
+    if found.base != _KIND:
+        return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
+    if any(tensor.name == _DIFFERENCE for tensor in header.tensors):
+        return Words("it holds only the differences from a model's weights; choose the full ControlNet instead")
+    if found.family in BY_NAME and found.family not in CLASSES:
+        return Words("Halftone has no ControlNet for {0} models", (found.family,))
+    if CLASSES.get(found.family, UNETS) != UNETS:
+        return Words("Halftone reads ControlNets for {0} only from a diffusers folder", (found.family,))
+    return None
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:

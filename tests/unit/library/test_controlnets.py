@@ -1,0 +1,84 @@
+"""Single-file ControlNets: which forms are read, and the true reason why each other one is refused."""
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.headers import header, write_sparse
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Control
+from halftone.library.add_ons.controlnets import check_controls
+
+TEXT = "attentions.0.transformer_blocks.0.attn2.to_k.weight"
+HINT = "controlnet_cond_embedding.{conv_in,blocks.0,blocks.1,conv_out}.weight[16,3,3,3]"
+NETS = f"{HINT} controlnet_down_blocks.0.weight[320,320,1,1] conv_in.weight[320,4,3,3]"
+DIFFUSERS = f"{NETS} down_blocks.{{0,1}}.resnets.0.conv1.weight[320,320,3,3]"
+ORIGINAL = (
+    "{p}input_hint_block.{{0,2,4,6,8,10,12,14}}.weight[16,3,3,3] {p}zero_convs.0.0.weight[320,320,1,1] "
+    "{p}input_blocks.0.0.weight[320,4,3,3] {p}input_blocks.{{1,4}}.0.in_layers.2.weight[320,320,3,3] "
+    "{p}input_blocks.{first}.1.transformer_blocks.0.attn2.to_k.weight[320,{width}]"
+)
+BARE = ORIGINAL.format(p="", first=1, width=768)
+PREFIXED = ORIGINAL.format(p="control_model.", first=1, width=768)
+
+READ = {
+    "diffusers SD 1.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,768]",
+    "diffusers SD 2.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,1024]",
+    "diffusers SDXL": f"{DIFFUSERS} down_blocks.1.{TEXT}[640,2048] add_embedding.linear_1.weight[1280,2816]",
+    "diffusers SDXL small": f"{DIFFUSERS} add_embedding.linear_1.weight[1280,2816]",
+    "original SD 1.x": BARE,
+    "original SD 1.x, control_model": PREFIXED,
+    "original SD 2.x": ORIGINAL.format(p="", first=1, width=1024),
+    "original SD 2.x, control_model": ORIGINAL.format(p="control_model.", first=1, width=1024),
+    "original SDXL": ORIGINAL.format(p="", first=4, width=2048),
+    "original SDXL, control_model": ORIGINAL.format(p="control_model.", first=4, width=2048),
+}
+FORM = "it is a {}, and Halftone does not run this form of ControlNet"
+FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
+DIFFERENCES = "it holds only the differences from a model's weights"
+DAMAGED = "it lacks the tensor {}, or the file is damaged"
+REFUSED = {
+    "Control-LoRA SDXL": ("lora_controlnet label_emb.0.0.up[1280,128] input_blocks.0.0.weight", FORM.format("Control-LoRA")),
+    "Control-LoRA SD": ("lora_controlnet input_blocks.0.0.weight[320,4,3,3]", FORM.format("Control-LoRA")),
+    "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
+    "Union": (f"{READ['diffusers SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
+    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
+    "difference": (f"{PREFIXED} difference", DIFFERENCES),
+    "difference, bare": (f"{BARE} difference", DIFFERENCES),
+    "FLUX": ("controlnet_blocks.0.weight controlnet_x_embedder.weight context_embedder.weight[3072,4096]", FOLDER.format("FLUX")),
+    "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", FOLDER.format("FLUX")),
+    "SD 3": ("controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]", FOLDER.format("SD 3")),
+    "SD 3 original": ("controlnet_blocks.0.weight joint_blocks.0.x_block.attn.qkv.weight", FOLDER.format("SD 3")),
+    "Qwen-Image": ("controlnet_blocks.0.weight transformer_blocks.0.img_mod.1.weight", FOLDER.format("Qwen-Image")),
+    "Sana": ("controlnet_blocks.0.weight transformer_blocks.0.ff.conv_inverted.weight", FOLDER.format("Sana")),
+    "Z-Image": ("control_layers.0.after_proj.weight[8,8]", "Halftone has no ControlNet for Z-Image models"),
+    "Kolors": (f"{READ['diffusers SDXL']} encoder_hid_proj.weight[2048,4096]", "Halftone has no ControlNet for Kolors models"),
+    "without its first layer": (
+        READ["diffusers SD 1.x"].replace("conv_in.weight[320", "x.weight[320"),
+        DAMAGED.format("conv_in.weight"),
+    ),
+    "one dimension": (READ["diffusers SD 1.x"].replace("[320,4,3,3]", "[320]"), "one of its tensors has too few dimensions"),
+    "T2I-Adapter": ("adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight", "it is a T2I-Adapter"),
+    "IP-Adapter": ("image_proj.proj.weight[8192,1280] ip_adapter.1.to_k_ip.weight[640,2048]", "it is an IP-Adapter"),
+    "LoRA": ("lora_unet_x.lora_down.weight[4,9] lora_unet_x.lora_up.weight[9,4]", "it is a LoRA"),
+    "nothing known": ("something.else[3,3]", "its tensors have no ControlNet's names"),
+}  # fmt: skip
+
+
+def checked(folder: Path, patterns: str) -> None:
+    file = write_sparse(folder / "net.safetensors", header(patterns))
+    check_controls([Control(path=str(file), image="i")])
+
+
+@pytest.mark.parametrize("form", READ)
+def test_these_forms_are_read(tmp_path: Path, form: str) -> None:
+    checked(tmp_path, READ[form])
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_these_forms_are_refused_with_the_true_reason(tmp_path: Path, form: str) -> None:
+    patterns, reason = REFUSED[form]
+    with pytest.raises(HalftoneError) as caught:
+        checked(tmp_path, patterns)
+    assert caught.value.code == "control-not-a-controlnet"
+    assert str(caught.value.facts["detail"]).startswith(reason)
