@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.confinement import attack
+from tests.helpers.scripted import ROOT
 
 from halftone.worker.confined.walls import ALL
 
@@ -19,12 +20,14 @@ _PLAIN = (
 """Ways that any process may go, and that harm nobody outside the test."""
 
 
-def test_no_way_leads_out(tmp_path: Path) -> None:
-    os.environ["HF_TOKEN"] = "mine"
-    try:
-        attacked = attack(tmp_path)
-    finally:
-        del os.environ["HF_TOKEN"]
+@pytest.fixture(autouse=True)
+def hostile_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), os.pathsep)
+
+
+def test_no_way_leads_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "mine")
+    attacked = attack(tmp_path)
     assert attacked.walls == ALL
     assert len(attacked.tried) >= 50
     assert [way for way, what in attacked.tried.items() if what == "escaped"] == []
