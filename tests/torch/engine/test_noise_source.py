@@ -65,7 +65,7 @@ def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def test_the_pipeline_and_its_sampler_draw_one_after_the_other(pipe: Any) -> None:
     generator = torch.Generator().manual_seed(7)
-    with noise_of_cards(pipe):
+    with noise_of_cards(pipe, 0):
         start = latents_of(pipe, generator)
         state = generator.get_state()
         noise = step_noise(pipe, generator)
@@ -81,11 +81,11 @@ def test_the_pipeline_and_its_sampler_draw_one_after_the_other(pipe: Any) -> Non
 def test_the_noise_of_the_steps_has_another_seed(pipe: Any, cards: bool) -> None:
     generator = torch.Generator().manual_seed(7)
     if cards:
-        with noise_of_cards(pipe), another_seed_for_steps(pipe, ENSD):
+        with noise_of_cards(pipe, 0), another_seed_for_steps(pipe, 0, ENSD):
             start, noise = latents_of(pipe, generator), step_noise(pipe, generator)
         wanted = drawn(7, 0, start), drawn(7 + ENSD, 0, noise)
     else:
-        with another_seed_for_steps(pipe, ENSD):
+        with another_seed_for_steps(pipe, 0, ENSD):
             start, noise = latents_of(pipe, generator), step_noise(pipe, generator)
         wanted = tuple(
             torch.randn(one.shape, generator=torch.Generator().manual_seed(seed)) for one, seed in ((start, 7), (noise, 7 + ENSD))
@@ -115,7 +115,7 @@ def test_churn_is_added_before_every_step(pipe: Any, method: str, cards: bool) -
     generator = torch.Generator().manual_seed(7)
     with ExitStack() as stack:
         if cards:
-            stack.enter_context(noise_of_cards(pipe))
+            stack.enter_context(noise_of_cards(pipe, 0))
         stack.enter_context(churned_at_first(pipe, options))
         x = pipe.prepare_latents(1, 4, 32, 32, torch.float32, torch.device("cpu"), generator)
         for time, sigma in zip(scheduler.timesteps, scheduler.sigmas, strict=False):

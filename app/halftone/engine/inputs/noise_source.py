@@ -28,8 +28,12 @@ Draw = Callable[..., torch.Tensor]
 
 
 @contextmanager
-def noise_of_cards(pipe: Any) -> Generator[None]:
-    """What the pipeline and its samplers draw while the block runs is what a card of NVIDIA draws."""
+def noise_of_cards(pipe: Any, seed: int) -> Generator[None]:
+    """What the pipeline and its samplers draw while the block runs is what a card of NVIDIA draws.
+
+    Raises value-out-of-range, setting-bad-value.
+    """
+    _check_seed(seed)
     kinds = {sys.modules[type(one).__module__] for one in schedulers(pipe)}
     with ExitStack() as stack:
         for module in (*_drawing(pipe, NOISE_SOURCE), *(kind for kind in kinds if DRAWS in vars(kind))):
@@ -38,8 +42,12 @@ def noise_of_cards(pipe: Any) -> Generator[None]:
 
 
 @contextmanager
-def another_seed_for_steps(pipe: Any, delta: int) -> Generator[None]:
-    """After the first noise, the generator begins again, with its seed and that much more."""
+def another_seed_for_steps(pipe: Any, seed: int, delta: int) -> Generator[None]:
+    """After the first noise, the generator begins again, with its seed and that much more.
+
+    Raises value-out-of-range, setting-bad-value.
+    """
+    _check_seed(seed)
     begun: list[bool] = []
 
     def make(original: Draw) -> Draw:
@@ -81,9 +89,9 @@ def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator
         yield
 
 
-def check_seed(seed: int, options: Mapping[str, OptionValue]) -> None:
-    """Raise value-out-of-range for a seed that these options cannot begin with."""
-    if (options.get(NOISE_SOURCE) or options.get(NOISE_SEED_DELTA)) and seed >= _SEEDS:
+def _check_seed(seed: int) -> None:
+    """Raise value-out-of-range for a seed that would not fit below the number of draws."""
+    if seed >= _SEEDS:
         raise HalftoneError("value-out-of-range", name=Words("Seed"), value=seed, low=0, high=_SEEDS - 1)
 
 

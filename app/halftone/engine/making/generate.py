@@ -24,7 +24,7 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
-from halftone.engine.inputs.noise_source import another_seed_for_steps, check_seed, churned_at_first, noise_of_cards
+from halftone.engine.inputs.noise_source import another_seed_for_steps, churned_at_first, noise_of_cards
 from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
@@ -217,14 +217,13 @@ class Generation:
     def _noise(self) -> Generator[None]:
         """Draw the noise of the picture as it was asked for. Raises setting-bad-value, value-out-of-range."""
         pipe, options, variation = self._loaded.pipe, self._resolved.options, self._variation()
-        check_seed(self._picture.seed, options)
         with ExitStack() as stack:
             if options.get(NOISE_SOURCE):
-                stack.enter_context(noise_of_cards(pipe))
+                stack.enter_context(noise_of_cards(pipe, self._picture.seed))
             if variation is not None:
                 stack.enter_context(varied_noise(pipe, variation))
             if isinstance(delta := options.get(NOISE_SEED_DELTA), int) and delta:
-                stack.enter_context(another_seed_for_steps(pipe, delta))
+                stack.enter_context(another_seed_for_steps(pipe, self._picture.seed, delta))
             if options.get("s_churn"):
                 stack.enter_context(churned_at_first(pipe, options))
             yield
