@@ -173,6 +173,10 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         tip=Words("Zero Terminal SNR: begins at noise alone, for models that were trained so."), neutral=0,
         names=("Default", "Zero Terminal SNR"), settings=("rescale_betas_zero_snr",),
         pipelines=("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusionXL")),
+    Parameter("options.prompt_syntax", int, Words("Prompt syntax"), ("--prompt-syntax",),
+        "Halftone, A1111 or ComfyUI: whose rules weights and brackets follow.", ("Prompt syntax",), (0, 2),
+        tip=Words("Whose rules weights and brackets in the prompt follow: Halftone's, A1111's or ComfyUI's."), neutral=0,
+        ours=True, names=("Halftone", "A1111", "ComfyUI")),
     Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
         "CPU or NV: the noise of the processor, or that of NVIDIA's cards, as A1111 has it by default.", ("RNG",), (0, 1),
         tip=Words("CPU: as in ComfyUI. NV: the same noise as a card of NVIDIA, as in A1111."), neutral=0, ours=True,
@@ -234,6 +238,7 @@ SAMPLER_OPTIONS: Final = {name: one for name, one in OPTION_PARAMETERS.items() i
 """Those of them that the sampler takes, and not the pipeline."""
 OUR_OPTIONS: Final = frozenset(name for name, one in OPTION_PARAMETERS.items() if one.settings or one.ours)
 """Those of them that no pipeline takes."""
+PROMPT_SYNTAX: Final = "prompt_syntax"
 NOISE_SOURCE: Final = "noise_source"
 NOISE_SEED_DELTA: Final = "eta_noise_seed_delta"
 

@@ -20,6 +20,7 @@ from halftone.engine.loading.load import load_pipeline
 from halftone.engine.patches.embeddings import encode, split_text, takes_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
+from halftone.library.prompts.prompt_syntax import Syntax
 from halftone.library.prompts.tokens import END, START, merges, vocabulary
 
 CLIP = ("sd15", "sdxl", "sd3")
@@ -27,7 +28,9 @@ LONG = "a photograph of a red sun over green hills, " * 3
 """Letter by letter 132 tokens without the spaces."""
 
 
-def encoded(pipe: Any, prompt: str, negative: str | None = None, steps: int = 4, **more: Any) -> list[tuple[int, Any]]:
+def encoded(
+    pipe: Any, prompt: str, negative: str | None = None, steps: int = 4, syntax: Syntax = Syntax.HALFTONE, **more: Any
+) -> list[tuple[int, Any]]:
     texts: dict[str, Any] = {"prompt": prompt, "negative_prompt": negative}
     if type(pipe).__name__ != "StableDiffusionPipeline":
         texts["prompt_2"] = more.pop("prompt_2", None)
@@ -37,7 +40,7 @@ def encoded(pipe: Any, prompt: str, negative: str | None = None, steps: int = 4,
         texts |= {"do_classifier_free_guidance": True}
     given = {**texts, "device": pipe.device, "num_images_per_prompt": 1, **more}
     with torch.no_grad():
-        return list(encode(pipe, pipe.encode_prompt, steps, (), given))
+        return list(encode(pipe, pipe.encode_prompt, steps, (), given, syntax=syntax))
 
 
 def one(pipe: Any, prompt: str, negative: str | None = None, **more: Any) -> Any:
@@ -265,18 +268,42 @@ def test_the_check_reads_a_prompt_the_same_way(models: dict[str, Path]) -> None:
     assert {context.shape[1] for context in contexts} == {2 * 77}
 
 
-def test_twenty_prompts_condition_as_in_a1111(models: dict[str, Path]) -> None:
+def conditioned(models: dict[str, Path], program: str, syntax: Syntax) -> list[str]:
+    """The prompts whose states differ from those that another program's code computed with the same encoder."""
     pipe = load_tiny(models["sd15"])
     bias = dict(pipe.text_encoder.named_parameters())
     with torch.no_grad():  # else the mean that is kept is zero
         next(each for name, each in bias.items() if name.endswith("final_layer_norm.bias")).fill_(0.3)
-    references = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))["a1111"][
-        "conditioning"
-    ]
-    assert len(references) == 20
+    known = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))[program]
+    rows = known.get("conditioning") or known["rows"]
     line = torch.cos(torch.arange(pipe.text_encoder.config.hidden_size, dtype=torch.float32, device=pipe.device))
-    for row in references:
+    different: list[str] = []
+    for row in rows:
         expected = torch.tensor(row["states"])
-        own = (one(pipe, row["prompt"], row["prompt"])[0][0].float() @ line).cpu()
-        assert own.shape == expected.shape, row["prompt"]
-        assert float((own - expected).norm() / expected.norm()) <= 1e-4, row["prompt"]
+        own = (one(pipe, row["prompt"], row["prompt"], syntax=syntax)[0][0].float() @ line).cpu()
+        if own.shape != expected.shape or not float((own - expected).norm() / expected.norm()) <= 1e-4:
+            different.append(row["prompt"])
+    print(f"{len(rows)} prompts, {len(rows) - len(different)} conditioned as in {program}")
+    return different
+
+
+def test_prompts_condition_as_in_a1111_and_comfyui(models: dict[str, Path]) -> None:
+    assert conditioned(models, "a1111", Syntax.HALFTONE) == []
+    assert conditioned(models, "a1111", Syntax.A1111) == []
+    assert conditioned(models, "comfyui", Syntax.COMFYUI) == []
+
+
+def test_a_picture_follows_the_syntax_that_is_asked_for(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    made = [
+        pixels(generate(engine, models["sd15"], prompt=prompt, steps=2, options=options)[0])
+        for prompt, options in (
+            ("a (red", {}),
+            ("a (red", {"prompt_syntax": 1}),
+            ("a (red:1.1)", {}),
+            ("a [red:blue:1]", {"prompt_syntax": 2}),
+            ("a \\[red:blue:1\\]", {}),
+        )
+    ]
+    assert not np.array_equal(made[0], made[1])
+    assert np.array_equal(made[1], made[2])
+    assert np.array_equal(made[3], made[4])

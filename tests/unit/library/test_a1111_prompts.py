@@ -1,6 +1,10 @@
-"""Over three hundred nasty prompts as A1111 reads them, and the reason for each difference. `pytest -rP` prints the counts."""
+"""Over three hundred nasty prompts as A1111 reads them, in its syntax and in Halftone's, and over sixty as ComfyUI reads them.
+
+`pytest -rP` prints the counts, and the reason for each difference.
+"""
 
 import json
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -8,11 +12,10 @@ from typing import Any, Final
 
 import pytest
 
-from halftone.library.prompts.prompt_syntax import MOST, at_step, notes, parse
+from halftone.library.prompts.prompt_syntax import MOST, Syntax, at_step, changes, is_read_otherwise, notes, parse
 
-ROWS: Final[list[dict[str, Any]]] = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))[
-    "a1111"
-]["rows"]
+REFERENCES: Final[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))
+ROWS: Final[list[dict[str, Any]]] = REFERENCES["a1111"]["rows"]
 STEPS: Final = 10
 BACKSLASH: Final = "a backslash before a letter stays; A1111 drops it, and one at the end keeps it from changing any word"
 UNBALANCED: Final = "a bracket without its partner is text; in A1111 it weighs all that follows"
@@ -35,6 +38,10 @@ SCHEDULES: Final = {
 }
 
 
+AMBIGUOUS: Final = ("(a:[b:c:3]:2)", "a AND [b:c:0.5]:1.3")
+"""A1111's grammar has two readings of these, and its parser takes the one in which nothing changes."""
+
+
 def theirs(pieces: list[tuple[str, float]]) -> list[list[tuple[str, float]]]:
     """A1111's pieces as sections: a BREAK of weight -1 begins one."""
     sections: list[list[tuple[str, float]]] = [[]]
@@ -46,8 +53,13 @@ def theirs(pieces: list[tuple[str, float]]) -> list[list[tuple[str, float]]]:
     return sections
 
 
-def ours(prompt: str) -> list[list[tuple[str, float]]]:
-    return [[(part.text, round(part.weight, 6)) for part in section] for section in parse(prompt)]
+def ours(prompt: str, syntax: Syntax = Syntax.HALFTONE) -> list[list[tuple[str, float]]]:
+    return [[(part.text, round(part.weight, 6)) for part in section] for section in parse(prompt, syntax)]
+
+
+def by_step(row: dict[str, Any]) -> list[str]:
+    """What A1111 reads at each step."""
+    return [next(text for last, text in row["schedule"] if step <= last) for step in range(1, STEPS + 1)]
 
 
 def is_unbalanced(prompt: str) -> bool:
@@ -84,15 +96,57 @@ def test_weights_are_a1111s_but_for_named_differences() -> None:
 
 
 def test_words_change_with_the_step_as_in_a1111_but_for_named_differences() -> None:
-    different: list[str] = []
-    for row in ROWS:
-        expected = [next(text for last, text in row["schedule"] if step <= last) for step in range(1, STEPS + 1)]
-        if [at_step(row["prompt"], step, STEPS) for step in range(1, STEPS + 1)] != expected:
-            different.append(row["prompt"])
+    different = [
+        row["prompt"] for row in ROWS if [at_step(row["prompt"], step, STEPS) for step in range(1, STEPS + 1)] != by_step(row)
+    ]
     print(f"{len(ROWS)} schedules, {len(ROWS) - len(different)} as in A1111")
     for prompt in different:
         print(f"{prompt!r}: {SCHEDULES.get(prompt)}")
     assert sorted(different) == sorted(SCHEDULES)
+
+
+def test_the_syntax_of_a1111_is_read_as_there() -> None:
+    weighed = [row["prompt"] for row in ROWS if theirs(row["pieces"]) != ours(row["prompt"], Syntax.A1111)]
+    changed = [
+        row["prompt"]
+        for row in ROWS
+        if [at_step(row["prompt"], step, STEPS, Syntax.A1111) for step in range(1, STEPS + 1)] != by_step(row)
+    ]
+    print(f"{len(ROWS)} prompts: {len(ROWS) - len(weighed)} weighed, {len(ROWS) - len(changed)} changed as in A1111")
+    assert (weighed, changed) == ([], [*AMBIGUOUS])
+
+
+def test_the_syntax_of_comfyui_is_read_as_there() -> None:
+    rows: list[dict[str, Any]] = REFERENCES["comfyui"]["rows"]
+    different = [row["prompt"] for row in rows if ours(row["prompt"], Syntax.COMFYUI) != [[*map(tuple, row["pieces"])]]]
+    print(f"{len(rows)} prompts, {len(rows) - len(different)} weighed as in ComfyUI")
+    assert len(rows) >= 60
+    assert different == []
+    assert not any(changes(row["prompt"], Syntax.COMFYUI) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "a1111", "comfyui"),
+    [
+        ("a (red:1.2) sun", False, False),
+        ("a [red:blue:0.5] sun", False, True),
+        ("a [red] sun", False, True),
+        ("(a (red:1.2) sun:1.2)", False, True),
+        ("a (red sun", True, False),
+        ("a :)", False, False),
+        ("a (red:12)", True, True),
+        ("[a:b:3] | c", True, True),
+    ],
+)
+def test_a_syntax_counts_where_it_changes_the_meaning(prompt: str, a1111: bool, comfyui: bool) -> None:
+    assert (is_read_otherwise(prompt, Syntax.A1111), is_read_otherwise(prompt, Syntax.COMFYUI)) == (a1111, comfyui)
+
+
+@pytest.mark.parametrize("syntax", Syntax)
+def test_no_prompt_fails_in_any_syntax(syntax: Syntax) -> None:
+    for text in ("(" * 3000, "(" * 1500 + "a" + ")" * 1500, "(a:1.2.3)", "(a:.)", "(a:1e999)", "(a:nan)", "(a:inf)", "\\" * 99):
+        assert all(math.isfinite(part.weight) or syntax is Syntax.A1111 for section in parse(text, syntax) for part in section)
+        assert at_step(text, 1, STEPS, syntax) is not None
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row["and"]) > 1], ids=lambda row: row["prompt"])

@@ -21,6 +21,7 @@ from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
+from halftone.library.prompts.prompt_syntax import Syntax, is_read_otherwise
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE
@@ -34,7 +35,7 @@ from halftone.metadata.parameters import (
     RESIZE_NAMES,
     SOLVER,
 )
-from halftone.metadata.reading import Parameters
+from halftone.metadata.reading import SYNTAX, Parameters
 from halftone.settings.store import Settings
 
 _LONGEST: Final = 48
@@ -138,6 +139,9 @@ class _Reader:
         self._left: list[str] = []
         if self._fields.get(_RNG, _CARD if _is_of_a1111(said) else "") == _CARD:
             self._fields[_RNG] = "NV"  # the same numbers
+        theirs = (is_read_otherwise(text, Syntax.A1111) for text in (said.prompt, said.negative))
+        if SYNTAX not in said.fields and _is_of_a1111(said) and any(theirs):
+            self._fields[SYNTAX] = "A1111"
 
     def imported(self) -> Imported:
         now = self._now

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
-from halftone.library.prompts.prompt_syntax import Sections
+from halftone.library.prompts.prompt_syntax import Part, Sections, Syntax, parse
 
 COMMA: Final = ",</w>"
 """The comma in CLIP's vocabulary, the best place for a cut."""
+_LONG: Final = 8
+"""So many tokens of one weight are cut where a chunk ends; fewer go to the next chunk together."""
 _BACK: Final = 20
 """Tokens that are searched back for a comma."""
 
@@ -42,6 +44,36 @@ def split_prompt(
     if len(pieces) > 1 and not pieces[-1]:
         pieces.pop()
     return tuple(Chunk(tuple(token for token, _ in piece), tuple(weight for _, weight in piece)) for piece in pieces)
+
+
+def split_text(
+    text: str,
+    syntax: Syntax,
+    encode: Callable[[str], Sequence[int]],
+    comma: int | None,
+    room: int,
+    inner: Container[int] = (),
+) -> tuple[Chunk, ...]:
+    """The chunks of a prompt by the rules of a syntax; the rest as in `split_prompt`."""
+    sections = parse(text, syntax)
+    if syntax is Syntax.COMFYUI:
+        return _split_as_comfy(sections[0], encode, room)
+    return split_prompt(sections, encode, comma, room, inner)
+
+
+def _split_as_comfy(parts: Sequence[Part], encode: Callable[[str], Sequence[int]], room: int) -> tuple[Chunk, ...]:
+    """The chunks of ComfyUI (comfy/sd1_clip.py, tokenize_with_weights): words of one weight stay together if they are few."""
+    chunks: list[list[tuple[int, float]]] = [[]]
+    for part in parts:
+        tokens = [(token, part.weight) for token in encode(part.text)]
+        long = len(tokens) >= _LONG
+        while len(tokens) > room - len(chunks[-1]):
+            fitting = room - len(chunks[-1]) if long else 0
+            chunks[-1] += tokens[:fitting]
+            chunks.append([])
+            tokens = tokens[fitting:]
+        chunks[-1] += tokens
+    return tuple(Chunk(tuple(token for token, _ in chunk), tuple(weight for _, weight in chunk)) for chunk in chunks)
 
 
 def _cut(tokens: list[tuple[int, float]], comma: int | None, room: int) -> int:

@@ -4,14 +4,19 @@
 `[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for the sake of smileys; in A1111 it
 weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND`, which weighs whole prompts against each
 other there, is a word.
+
+`Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead, to the letter.
 """
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from halftone.contract.parameters import PROMPT_SYNTAX
 from halftone.contract.wording import Words
 
 UP: Final = 1.1
@@ -30,21 +35,45 @@ _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}(?:[eE][+-]?\d+)?\s*")
 _BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
+_A1111_BREAK: Final = re.compile(r"\s*\bBREAK\b\s*")
 _AND: Final = re.compile(r"\bAND\b")
 _HYPERNET: Final = re.compile(r"<hypernet:[^<>]+>")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
+_A1111_PIECE: Final = re.compile(r"\\[()\[\]\\]?|:\s*([+-]?[.\d]+)\s*\)|[()\[\]:]|[^\\()\[\]:]+")
+"""What A1111 cuts a prompt into; a number is the weight of what closes there."""
+_CUT_OFF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\(?:\n|\Z)")
+"""A backslash before nothing: A1111 reads such a prompt as it is written."""
+_COMFY_ESCAPE: Final = (("\\)", "\0\1"), ("\\(", "\0\2"))
+"""A bracket that is a letter -> its place while the others are read."""
+_STEPS: Final = 20
 _BESIDE: Final = 20
 """Letters that are shown beside a bracket."""
 _PARTNER: Final = {")": "(", "]": "["}
 
 
+class Syntax(IntEnum):
+    """Whose rules a prompt follows. The numbers are those of the request's option."""
+
+    HALFTONE = 0
+    A1111 = 1
+    COMFYUI = 2
+
+
+def syntax_of(options: Mapping[str, object]) -> Syntax:
+    """The rules that a request asks for."""
+    chosen = options.get(PROMPT_SYNTAX, 0)
+    return Syntax(chosen) if isinstance(chosen, int) else Syntax.HALFTONE
+
+
 class Part(NamedTuple):
-    """Words of one weight, which lies between -MOST and MOST."""
+    """Words of one weight, which lies between -MOST and MOST unless the rules are those of another program."""
 
     text: str
     weight: float
 
 
+_BROKEN: Final = Part("BREAK", -1.0)
+"""How A1111 marks a BREAK: with a weight, which brackets around it change."""
 Sections = tuple[tuple[Part, ...], ...]
 """The parts between one BREAK and the next."""
 
@@ -53,8 +82,12 @@ Sections = tuple[tuple[Part, ...], ...]
 
 
 @lru_cache(maxsize=64)
-def parse(text: str) -> Sections:
+def parse(text: str, syntax: Syntax = Syntax.HALFTONE) -> Sections:
     """The parts of a prompt, without the brackets. Text without such signs is one part of weight 1, unchanged."""
+    if syntax is Syntax.A1111:
+        return _parse_as_a1111(text)
+    if syntax is Syntax.COMFYUI:
+        return (tuple(_parse_as_comfy(_escaped(text), 1.0)),)
     pieces: list[str] = _PIECE.findall(text)
     pairs = _pairs(pieces)
     factors = {start: _factor(pieces, start, end) for start, end in pairs.items()}
@@ -110,6 +143,110 @@ def _add(parts: list[Part], text: str, weight: float) -> None:
         parts.append(Part(text, weight))
 
 
+def _parse_as_a1111(text: str) -> Sections:
+    """A bracket weighs all up to its partner, or to the end; a BREAK among weighed words is a word."""
+    pieces: list[Part] = []
+    opened: dict[str, list[int]] = {"(": [], "[": []}
+
+    def weigh(start: int, factor: float) -> None:
+        pieces[start:] = [Part(piece.text, piece.weight * factor) for piece in pieces[start:]]
+
+    for match in _A1111_PIECE.finditer(text):
+        sign, weight = match[0], _number(match[1])
+        partner = "(" if weight is not None else _PARTNER.get(sign, "")
+        if sign[0] == "\\":
+            pieces.append(Part(sign[1:], 1.0))
+        elif sign in opened:
+            opened[sign].append(len(pieces))
+        elif partner and opened[partner]:
+            weigh(opened[partner].pop(), 1 / UP if partner == "[" else UP if weight is None else weight)
+        else:
+            first, *others = _A1111_BREAK.split(sign)
+            pieces += [Part(first, 1.0), *(piece for other in others for piece in (_BROKEN, Part(other, 1.0)))]
+    for bracket, factor in (("(", UP), ("[", 1 / UP)):
+        for start in opened[bracket]:
+            weigh(start, factor)
+    sections: list[list[Part]] = [[]]
+    for piece in _merged(pieces):
+        if piece == _BROKEN:
+            sections.append([])
+        elif piece.text:
+            sections[-1].append(piece)
+    return tuple(map(tuple, sections))
+
+
+def _number(text: str | None) -> float | None:
+    """None for what is none, such as 1.2.3, at which A1111 fails."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _merged(pieces: list[Part]) -> list[Part]:
+    found: list[Part] = []
+    for piece in pieces:
+        if found and found[-1].weight == piece.weight:
+            found[-1] = Part(found[-1].text + piece.text, piece.weight)
+        else:
+            found.append(piece)
+    return found
+
+
+def _parse_as_comfy(text: str, weight: float, depth: int = 0) -> Iterator[Part]:
+    """Only round brackets weigh; a weight that is written counts alone, whatever is around it."""
+    for piece in _comfy_pieces(text):
+        if depth < _DEEPEST and len(piece) > 1 and piece[0] == "(" and piece[-1] == ")":
+            words, colon, number = piece[1:-1].rpartition(":")
+            written = _float(number) if colon and words else None
+            yield from (
+                _parse_as_comfy(piece[1:-1], weight * UP, depth + 1)
+                if written is None
+                else _parse_as_comfy(words, written, depth + 1)
+            )
+        else:
+            yield Part(_unescaped(piece), weight)
+
+
+def _float(text: str) -> float | None:
+    """As Python reads it, like ComfyUI, but nothing that is not finite."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _comfy_pieces(text: str) -> Iterator[str]:
+    """The text cut around its outermost round brackets."""
+    begun, depth = 0, 0
+    for place, sign in enumerate(text):
+        if sign == "(":
+            if depth == 0 and place > begun:
+                yield text[begun:place]
+                begun = place
+            depth += 1
+        elif sign == ")":
+            depth -= 1
+            if depth == 0:
+                yield text[begun : place + 1]
+                begun = place + 1
+    if begun < len(text):
+        yield text[begun:]
+
+
+def _escaped(text: str) -> str:
+    for written, held in _COMFY_ESCAPE:
+        text = text.replace(written, held)
+    return text
+
+
+def _unescaped(text: str) -> str:
+    for written, held in _COMFY_ESCAPE:
+        text = text.replace(held, written[1:])
+    return text
+
+
 # --- words that change over the steps --------------------------------------------------------------------
 
 
@@ -142,6 +279,13 @@ class _Frame:
     def put(self, *pieces: str | _Swap | _Turn) -> None:
         self.rows[-1].extend(pieces)
 
+    @property
+    def follows_a1111(self) -> bool:
+        """Whether A1111's grammar has such brackets, which decides about all those around them."""
+        if self.bracket == "(":
+            return len(self.signs) <= 1
+        return not self.signs or not isinstance(self.closed("]")[0], str)
+
     def closed(self, bracket: str) -> list[str | _Swap | _Turn]:
         """The meaning of the whole; bracket: "" where its partner is missing."""
         rows = [tuple(row) for row in self.rows]
@@ -158,24 +302,39 @@ class _Frame:
 
 
 @lru_cache(maxsize=64)
-def _read(text: str) -> _Row:
+def _read(text: str, syntax: Syntax = Syntax.HALFTONE) -> _Row:
     """The parts of a prompt that change with the step, and those that do not."""
+    if syntax is Syntax.COMFYUI or (syntax is Syntax.A1111 and _CUT_OFF.search(text)):
+        return (text,)
+    strict = syntax is Syntax.A1111
     frames = [_Frame("")]
     for sign in _MARK.findall(text):
         if sign in ("(", "[") and len(frames) <= _DEEPEST:
             frames.append(_Frame(sign))
-        elif sign in (":", "|") and frames[-1].bracket == "[":
+        elif (sign == ":" and frames[-1].bracket) or (sign == "|" and frames[-1].bracket == "["):
             frames[-1].signs.append(sign)
             frames[-1].rows.append([])
+        elif strict and sign == "|":
+            return (text,)
+        elif strict and sign in _PARTNER and not (frames[-1].bracket == _PARTNER[sign] and frames[-1].follows_a1111):
+            if not _flatten(frames):
+                return (text,)
+            frames[-1].put(sign)
         elif sign in _PARTNER and any(frame.bracket == _PARTNER[sign] for frame in frames):
             while frames[-1].bracket != _PARTNER[sign]:
                 _close(frames, "")
             _close(frames, sign)
         else:
             frames[-1].put(sign)
+    return tuple(frames[0].rows[0]) if _flatten(frames) or not strict else (text,)
+
+
+def _flatten(frames: list[_Frame]) -> bool:
+    """Close all brackets without their partners. False where a bar stood in one, for which A1111 has no rule outside."""
+    lawful = not any("|" in frame.signs for frame in frames)
     while len(frames) > 1:
         _close(frames, "")
-    return tuple(frames[0].rows[0])
+    return lawful
 
 
 def _close(frames: list[_Frame], bracket: str) -> None:
@@ -195,48 +354,64 @@ def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
 
 
 @lru_cache(maxsize=64)
-def changes(text: str) -> bool:
+def changes(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
     """Whether a prompt changes over the steps."""
-    return any(not isinstance(piece, str) for piece in _read(text))
+    return any(not isinstance(piece, str) for piece in _read(text, syntax))
 
 
-def at_step(text: str, step: int, steps: int) -> str:
+def at_step(text: str, step: int, steps: int, syntax: Syntax = Syntax.HALFTONE) -> str:
     """The prompt of a step, counted from 1, with its weights."""
-    return "".join(_at(_read(text), step, steps)) if changes(text) else text
+    return "".join(_at(_read(text, syntax), step, steps)) if changes(text, syntax) else text
 
 
 # --- what it comes to ------------------------------------------------------------------------------------
 
 
-def is_plain(text: str) -> bool:
+def is_read_otherwise(text: str, syntax: Syntax) -> bool:
+    """Whether the rules of a syntax give a prompt other words or weights than Halftone's."""
+    return any(
+        _rounded(at_step(text, step, _STEPS, syntax), syntax) != _rounded(at_step(text, step, _STEPS), Syntax.HALFTONE)
+        for step in range(1, _STEPS + 1)
+    )
+
+
+def _rounded(text: str, syntax: Syntax) -> list[list[Part]]:
+    """The parts without what rounding and cuts between equal weights add."""
+    sections = ([Part(part.text, round(part.weight, 6)) for part in section if part.text] for section in parse(text, syntax))
+    return list(map(_merged, sections))
+
+
+def is_plain(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
     """Whether a prompt holds nothing but words."""
-    return not changes(text) and parse(text) == (((Part(text, 1.0),) if text else ()),)
+    return not changes(text, syntax) and parse(text, syntax) == (((Part(text, 1.0),) if text else ()),)
 
 
-def is_weighted(text: str) -> bool:
+def is_weighted(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
     """Whether some words count more or less than others."""
-    return any(part.weight != 1 for section in parse(text) for part in section)
+    return any(part.weight != 1 for section in parse(text, syntax) for part in section)
 
 
-def plain(text: str) -> str:
+def plain(text: str, syntax: Syntax = Syntax.HALFTONE) -> str:
     """The words alone, at the first step: for a model whose text encoder takes no weights."""
-    if is_plain(text):
+    if is_plain(text, syntax):
         return text
-    return " ".join("".join(part.text for part in section) for section in parse(at_step(text, 1, 1000)) if section)
+    sections = parse(at_step(text, 1, 1000, syntax), syntax)
+    return " ".join("".join(part.text for part in section) for section in sections if section)
 
 
-def notes(texts: tuple[str, ...], *, weights: bool) -> tuple[Words, ...]:
+def notes(texts: tuple[str, ...], *, weights: bool, syntax: Syntax = Syntax.HALFTONE) -> tuple[Words, ...]:
     """A sentence for each sign without effect here. weights: whether the model's text encoder takes them."""
     found: list[Words] = []
-    if not weights and any(is_weighted(at_step(text, 1, 1000)) for text in texts):
+    if not weights and any(is_weighted(at_step(text, 1, 1000, syntax), syntax) for text in texts):
         found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
-    if not weights and any(map(changes, texts)):
+    if not weights and any(changes(text, syntax) for text in texts):
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
         )
-    if left := next((left for text in texts for left in _left_open(text)), None):
+    unmatched = (left for text in texts for left in _left_open(text)) if syntax is Syntax.HALFTONE else iter(())
+    if left := next(unmatched, None):
         found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
-    if any(map(_AND.search, texts)):
+    if syntax is not Syntax.COMFYUI and any(map(_AND.search, texts)):
         found.append(Words("AND is read as a word; composable prompts are not supported."))
     if named := next((tag for text in texts for tag in _HYPERNET.findall(text)), None):
         found.append(Words("Hypernetworks are not supported. Read as text: “{0}”. Remove it from the prompt.", (named,)))
