@@ -149,6 +149,21 @@ def test_single_values(text: str, changes: dict[str, Any], left: tuple[str, ...]
     assert found.left == left
 
 
+@pytest.mark.parametrize(
+    ("prompt", "version", "options"),
+    [
+        ("a (red", "Version: v1.9.4, RNG: CPU", {"prompt_syntax": 1}),
+        ("a (red:1.2), b", "Version: v1.9.4, RNG: CPU", {}),
+        ("a (red", "Version: Halftone 0.1", {}),
+        ("a [red]", "Version: ComfyUI, Prompt syntax: ComfyUI", {"prompt_syntax": 2}),
+        ("a (red:1.2)", "Version: Halftone 0.1, Prompt syntax: A1111", {"prompt_syntax": 1}),
+    ],
+)
+def test_a_prompt_keeps_the_rules_of_its_program(prompt: str, version: str, options: dict[str, int]) -> None:
+    found = taken(f"{prompt}\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: Euler, {version}")
+    assert (found.request.options, found.left) == (options, ())
+
+
 @pytest.mark.parametrize("own", ["None", "Automatic"])
 def test_where_the_text_names_the_own_vae_the_other_of_the_form_goes(own: str) -> None:
     now = msgspec.structs.replace(NOW, vae="/v/mse.safetensors")
