@@ -58,11 +58,26 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     path: str
     weight: float = 1.0
+    encoder_weight: float | None = None
+    """The weight in text encoders, where it is another one."""
 
     @property
     def name(self) -> str:
         """As `add_on_name` has it."""
         return add_on_name(self.path)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """As A1111 writes them: one for all of the model, or that of the text encoders before that of the rest."""
+        return (self.weight,) if self.encoder_weight in (None, self.weight) else (self.encoder_weight, self.weight)
+
+    @property
+    def shown_weight(self) -> str:
+        return ":".join(f"{weight:g}" for weight in self.weights)
+
+    def weight_in(self, component: str) -> float:
+        """How much of it is added to a component of the model."""
+        return self.weights[0] if component.startswith("text_encoder") else self.weight
 
 
 def add_on_name(path: str) -> str:

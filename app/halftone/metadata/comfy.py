@@ -253,7 +253,7 @@ class _Way:
     def _loras(self, node: Node, changes: dict[str, Any]) -> list[str]:
         match kind_of(node):
             case kind if kind in _LORAS:
-                return [self._lora(node, changes)]
+                return [self._lora(node)]
             case kind if kind == _POWER_LORAS:
                 rows = [row for name, row in inputs_of(node).items() if name.startswith("lora_") and isinstance(row, dict)]
                 return [_tag(str(row.get("lora")), row.get("strength")) for row in rows if row.get("on") and row.get("lora")]
@@ -280,14 +280,12 @@ class _Way:
             return []
         return [_tag(name, self._graph.known(node, "lora_model_strength", 1))]
 
-    def _lora(self, node: Node, changes: dict[str, Any]) -> str:
-        """A LoRA in A1111's words; a weight of its own for the text encoder is named beside it."""
+    def _lora(self, node: Node) -> str:
+        """A LoRA in A1111's words; there the weight of the text encoder stands first."""
         name = self._graph.text(node, "lora_name")
         model = self._graph.number(node, "strength_model", 1)
         words = self._graph.number(node, "strength_clip", 1) if kind_of(node) == "LoraLoader" else model
-        if words != model:
-            changes[f"LoRA {_stem(name)} in the text encoder"] = words
-        return _tag(name, model)
+        return _tag(name, *((model,) if words == model else (words, model)))
 
     def _prompt(self, place: Place) -> tuple[str, int | float | None]:
         """(the text, the guidance of models that learnt it)."""
@@ -377,6 +375,6 @@ def _stem(name: str) -> str:
     return re.sub(r"\.(safetensors|pt|pth|ckpt|sft)$", "", name.replace("\\", "/").rpartition("/")[2])
 
 
-def _tag(name: str, weight: object) -> str:
-    number = weight if isinstance(weight, int | float) and abs(weight) <= LARGEST else 1
-    return f"<lora:{_stem(whole_signs(name))}:{number:g}>"
+def _tag(name: str, *weights: object) -> str:
+    numbers = (weight if isinstance(weight, int | float) and abs(weight) <= LARGEST else 1 for weight in weights)
+    return f"<lora:{_stem(whole_signs(name))}:{':'.join(f'{number:g}' for number in numbers)}>"

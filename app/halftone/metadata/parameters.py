@@ -90,7 +90,8 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts, *, distilled: bo
     for index, one in enumerate(request.ip_adapters):
         pictures = " + ".join(map(file_name, one.images))
         fields[f"IP-Adapter {index}"] = f"Model: {one.name}, Weight: {one.scale:g}, Pictures: {pictures}"
-    prompt = " ".join((request.prompt, *(f"<lora:{lora.name}:{number_text(lora.weight)}>" for lora in request.loras)))
+    tags = (f"<lora:{lora.name}:{':'.join(map(number_text, lora.weights))}>" for lora in request.loras)
+    prompt = " ".join((request.prompt, *tags))
     return write_parameters(prompt, request.negative, {key: value for key, value in fields.items() if value is not None})
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import msgspec
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QRect, Qt
 from PySide6.QtGui import QFontMetrics
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
@@ -56,6 +56,23 @@ def test_one_is_added_weighed_and_removed(qtbot: QtBot, folder: Path) -> None:
     part.findChildren(type(part.add_button))
     part.remove(0)
     assert [kept.name for kept in part.items()] == ["sepia"]
+    stage.close()
+
+
+def test_a_weight_of_the_text_encoder_has_a_field_of_its_own(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot)
+    part = stage.page.form.lora_part
+    part.row.click()
+    grain = Lora(path=str(folder / "Soft grain.safetensors"), weight=0.8)
+    part.set_items((grain,))
+    assert [box.value() for box in weights(part)] == [0.8]
+    part.set_items((replace(grain, encoder_weight=0.3),))
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    rest, encoder = weights(part)
+    assert (rest.value(), encoder.value()) == (0.8, 0.3)
+    encoder.setValue(0.5)
+    assert part.items() == (replace(grain, encoder_weight=0.5),)
+    assert stage.page.form.request().loras == part.items()
     stage.close()
 
 

@@ -88,6 +88,26 @@ def test_the_weights_are_those_that_diffusers_fuses(
     assert not (pixels(plain) == pixels(report)).all()
 
 
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_the_text_encoder_may_have_a_weight_of_its_own(
+    engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path], family: str
+) -> None:
+    file = str(loras[f"{family}-kohya"])
+    report, _ = generate(engine, models[family], family=family, loras=(Lora(path=file, weight=0.8, encoder_weight=0.3),))
+    pipe = load_tiny(models[family])
+    pipe.load_lora_weights(file, adapter_name="one")
+    encoders = {name: 0.3 for name in ("text_encoder", "text_encoder_2") if getattr(pipe, name, None) is not None}
+    pipe.set_adapters(["one"], [{"unet": 0.8, **encoders}])
+    pipe.fuse_lora(adapter_names=["one"])
+    pipe.unload_lora_weights()
+    for component, module in of(engine.loaded).modules.items():
+        ours = dict(module.named_parameters())
+        for name, parameter in getattr(pipe, component).named_parameters():
+            torch.testing.assert_close(ours[name].data, parameter.data, rtol=1e-5, atol=1e-6)
+    written = parse_parameters(read_picture(report.images[0].path).parameters or "")
+    assert f"<lora:{family}-kohya:0.3:0.8>" in written.prompt
+
+
 @pytest.mark.filterwarnings("ignore:Already found a `peft_config`")
 def test_the_picture_is_the_one_that_diffusers_makes_with_set_adapters(
     engine: DiffusersEngine, models: dict[str, Path], loras: dict[str, Path]

@@ -45,13 +45,39 @@ def test_a_prompt_names_loras_as_a1111_does(folder: Path, prompt: str, left: str
     check_loras(loras)
 
 
-@pytest.mark.parametrize("weights", ["0.3:0.9", ":0.9", "te=0.3:unet=0.9"])
-def test_a_second_weight_is_refused_and_not_dropped(folder: Path, weights: str) -> None:
+@pytest.mark.parametrize(
+    ("weights", "encoder", "rest"),
+    [
+        ("0.3:0.9", 0.3, 0.9),
+        ("0.3:0", 0.3, 0),
+        ("te=0.3:unet=0.9", 0.3, 0.9),
+        ("0.3:unet=0.9", 0.3, 0.9),
+        ("te=0.3", 0.3, 0.3),
+        ("unet=0.9", 1, 0.9),
+        ("0.5:0.5", 0.5, 0.5),
+    ],
+)
+def test_the_text_encoder_may_have_a_weight_of_its_own(folder: Path, weights: str, encoder: float, rest: float) -> None:
+    _, (lora,) = take_tags(f"a sun <lora:sepia:{weights}>", known_loras((str(folder),)), (str(folder),))
+    assert [lora.weight_in(name) for name in ("text_encoder", "text_encoder_2", "unet")] == [encoder, encoder, rest]
+    assert (lora.encoder_weight is None) == (encoder == rest)
+    check_loras((lora,))
+
+
+def test_both_weights_have_limits(folder: Path) -> None:
+    _, loras = take_tags("a <lora:sepia:99:1>", known_loras((str(folder),)), (str(folder),))
+    with pytest.raises(HalftoneError) as caught:
+        check_loras(loras)
+    assert caught.value.code == "value-out-of-range"
+
+
+@pytest.mark.parametrize("weights", ["0.3:0.9:16", "dyn=16", "0.3:strength=2"])
+def test_further_weights_are_refused_and_not_dropped(folder: Path, weights: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         take_tags(f"a sun <lora:sepia:{weights}>", known_loras((str(folder),)), (str(folder),))
     assert str(caught.value) == (
         f"The weight of the LoRA sepia cannot be {weights}. "
-        "Use one weight for the text encoder and everything else, for instance 0.8."
+        "Use one weight, or one for the text encoder and one for the rest, such as 0.6:0.8."
     )
 
 

@@ -261,8 +261,8 @@ def with_sampling(graph: Graph) -> None:
         (with_sampling, {"Shift": "3", "CFG rescale": "0.7"}, ""),
         (
             lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)),
-            {"LoRA ink in the text encoder": "1"},
-            " <lora:ink:0.5> <lora:glow:1>",
+            {},
+            " <lora:ink:1:0.5> <lora:glow:1>",
         ),
     ],
 )  # fmt: skip

@@ -20,7 +20,7 @@ from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Paramete
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
-from halftone.library.add_ons.loras import weight_of
+from halftone.library.add_ons.loras import weighted
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
 from halftone.settings.file_names import pattern_problem
@@ -192,17 +192,21 @@ def video_of(kind: str | None) -> VideoFormat | None:
 
 
 def loras_of(texts: list[str] | None) -> tuple[Lora, ...]:
-    """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute."""
+    """["a.safetensors:0.6", "b.safetensors"] -> LoRAs with their weights, 1 where none is named; paths absolute. Of two weights
+    the first is that of the text encoders.
+    """
     return tuple(_lora(text) for text in texts or [])
 
 
 def _lora(text: str) -> Lora:
-    path, _, weight = text.rpartition(":")
-    lora = Lora(path=text)
-    if path and not _is_file(text) and (_is_number(weight) or path.endswith(".safetensors") or _is_file(path)):
-        lora = Lora(path=path)  # else the colon is one of the path itself
-        lora = msgspec.structs.replace(lora, weight=weight_of(lora.name, weight))
-    return msgspec.structs.replace(lora, path=absolute(lora.path))
+    path, weights = text, list[str]()
+    while len(weights) < 2 and not _is_file(path):
+        rest, _, weight = path.rpartition(":")
+        if not rest or not (_is_number(weight) or rest.endswith(".safetensors") or _is_file(rest)):
+            break  # the colon is one of the path itself
+        path, weights = rest, [weight, *weights]
+    lora = Lora(path=path)
+    return weighted(Lora(path=absolute(path)), lora.name, weights)
 
 
 def _control(text: str) -> Control:

@@ -23,7 +23,7 @@ from halftone.contract.facts import (
 )
 from halftone.contract.parameters import PARAMETERS
 from halftone.contract.plan import Cure, Plan, rescaled_modules
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import Lora, PictureRequest
 from halftone.contract.wording import spelled_out
 from halftone.health.explain import finding_words
 from halftone.health.troubles import known_on, known_on_device, trouble_object
@@ -69,7 +69,7 @@ def check_object(report: CheckReport, precision: ChosenPrecision, *, layers: boo
         "ran": [{"width": width, "height": height, "frames": frames} for width, height, frames in report.sizes],
     }
     if report.loras:
-        content["loras"] = [{"path": lora.path, "weight": lora.weight} for lora in report.loras]
+        content["loras"] = [_lora(lora) for lora in report.loras]
     if report.vae is not None:
         content["vae"] = report.vae
     if report.transformer is not None:
@@ -143,7 +143,7 @@ def _image_object(image: PictureFacts) -> dict[str, Any]:
     names = ("seed", "width", "height", "state", "dtypes", "cures", "black", "finite", "latents", "kept_step", "peak_memory")
     drawn = [name for name in ("variation_seed", "prompt", "negative") if getattr(image, name)]
     film = ("frames", "fps", "flat_frames", "broken_frames") if image.frames > 1 else ()
-    loras = {"loras": [{"path": lora.path, "weight": lora.weight} for lora in image.loras]} if image.loras else {}
+    loras = {"loras": [_lora(lora) for lora in image.loras]} if image.loras else {}
     made = {"passes": [msgspec.to_builtins(one) for one in image.passes]} if image.passes else {}
     own = {name: getattr(image, name) for name in (*names, *drawn, *film)}
     return {"path": image.path or None, **own, **loras, **made, **_cut_object(image.cut_short)}
@@ -191,3 +191,8 @@ def plan_object(plan: Plan) -> dict[str, Any]:
 
 def _without(content: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key != name}
+
+
+def _lora(lora: Lora) -> dict[str, Any]:
+    encoder = {} if lora.encoder_weight is None else {"encoder_weight": lora.encoder_weight}
+    return {"path": lora.path, "weight": lora.weight, **encoder}

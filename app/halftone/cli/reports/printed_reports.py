@@ -278,7 +278,7 @@ def _film_words(picture: PictureFacts) -> str:
 
 def _named(extras: Extras) -> str:
     """Which transformer, VAE, embeddings, and LoRAs with their weights; "" where the model was alone."""
-    listed = ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras)
+    listed = ", ".join(f"{lora.name} {lora.shown_weight}" for lora in extras.loras)
     loras = f"the LoRA{'s' if len(extras.loras) > 1 else ''} {listed}" if listed else ""
     vae = "" if extras.vae is None else f"the VAE {vae_name(extras.vae)}"
     transformer = "" if extras.transformer is None else f"the transformer {vae_name(extras.transformer)}"

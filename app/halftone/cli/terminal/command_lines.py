@@ -12,7 +12,7 @@ def extra_words(extras: Extras) -> list[str]:
     """The options that name what is used with a model."""
     files = (("--transformer", extras.transformer), ("--vae", extras.vae))
     parts = [word for flag, path in files if path is not None for word in (flag, path)]
-    loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.weight:g}")]
+    loras = [word for lora in extras.loras for word in ("--lora", f"{lora.path}:{lora.shown_weight}")]
     named = [word for path in extras.inversions for word in ("--embedding", path)]
     controls = [word for control in extras.controls for word in ("--control", control_word(control))]
     shown = [(one, image) for one in extras.ip_adapters for image in one.images]

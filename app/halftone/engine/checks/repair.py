@@ -84,7 +84,7 @@ def repair(
         is_file = layout == "file"
         with new_file(target) if is_file else new_folder(target) as part:
             merged, rescale = _merged(loaded), stored_rescale(cure.plan.rescale)
-            named = [f"{lora.name} {lora.weight:g}" for lora in loaded.loras]
+            named = [f"{lora.name} {lora.shown_weight}" for lora in loaded.loras]
             source = Path(loaded.facts.path)
             if layout != layout_of(loaded.facts):
                 source = part

@@ -114,7 +114,8 @@ class _Trial:
         several = len(self._adapters) > 1
         culprits = tuple(one for one in self._adapters if not several or not holds((one,))) or self._adapters
         share = next((share for share in _SHARES if holds(_scaled(self._adapters, culprits, share))), None)
-        return LoraCause(names=tuple(one.lora.name for one in culprits), weight=culprits[0].lora.weight, share=share, alone=alone)
+        weight = culprits[0].lora.weight_in(self._name)
+        return LoraCause(names=tuple(one.lora.name for one in culprits), weight=weight, share=share, alone=alone)
 
     def holds(self, adapters: Sequence[Adapter]) -> bool:
         """Whether every call in the component's state, with these LoRAs, is finite and close to float32."""
@@ -180,4 +181,6 @@ def _scaled(adapters: Sequence[Adapter], culprits: Sequence[Adapter], share: flo
 
 
 def _lighter(adapter: Adapter, share: float) -> Adapter:
-    return replace(adapter, lora=msgspec.structs.replace(adapter.lora, weight=adapter.lora.weight * share))
+    lora = adapter.lora
+    encoder = None if lora.encoder_weight is None else lora.encoder_weight * share
+    return replace(adapter, lora=msgspec.structs.replace(lora, weight=lora.weight * share, encoder_weight=encoder))

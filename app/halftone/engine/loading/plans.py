@@ -248,7 +248,7 @@ def put_loras(loaded: Loaded, loras: Iterable[Lora], *, sound: bool = True) -> N
     for name in changed_components((*before, *after)):
         loaded.states[name] = HALF_DONE
     loaded.adapters = after
-    log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.weight:g}" for adapter in after) or "none")
+    log.info("LoRAs: %s", ", ".join(f"{adapter.lora.name} {adapter.lora.shown_weight}" for adapter in after) or "none")
 
 
 def put_fp8(loaded: Loaded, *, wanted: bool) -> None:

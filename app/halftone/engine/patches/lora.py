@@ -120,7 +120,7 @@ def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Se
     for lora in wanted:
         before = at_hand.get((lora.path, file_stamp(lora.path)))
         adapter = _read(pipe, model, lora, networks) if before is None else replace(before, lora=lora)
-        if lora.weight:
+        if any(lora.weights):
             found.append(adapter)
     return tuple(found)
 
@@ -371,8 +371,8 @@ def patches_of(adapters: Iterable[Adapter], component: str, exponents: Mapping[s
     scaled = changes_by_tensor(exponents or {})
     return {
         name: LayerPatch(
-            tuple((one.lora.path, one.version, one.lora.weight) for one, _ in found),
-            tuple((change, one.lora.weight) for one, change in found),
+            tuple((one.lora.path, one.version, one.lora.weight_in(component)) for one, _ in found),
+            tuple((change, one.lora.weight_in(component)) for one, change in found),
             {own: changes for own in _OWN if (changes := scaled.get(f"{name}.{own}"))},
         )
         for name, found in by_module.items()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE, OUTPAINT_RANGE, SCALE_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
 from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS
-from halftone.contract.request import LANCZOS, LATENT, Hires, OptionValue, PictureRequest, Refiner
+from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
@@ -146,8 +146,11 @@ class _Reader:
     def imported(self) -> Imported:
         now = self._now
         prompt, loras, unknown = sort_tags(self._said.prompt, self._known.loras)
-        low, high = LORA_RANGE
-        self._left += [f"<lora:{lora.name}:{lora.weight:g}>" for lora in loras if not low <= lora.weight <= high]
+
+        def fits(lora: Lora) -> bool:
+            return all(LORA_RANGE[0] <= weight <= LORA_RANGE[1] for weight in lora.weights)
+
+        self._left += [f"<lora:{lora.name}:{lora.shown_weight}>" for lora in loras if not fits(lora)]
         self._left += unknown
         width, height = self._size("Size") or (now.width, now.height)
         model = self._model()
@@ -164,7 +167,7 @@ class _Reader:
             guidance=self._number("guidance", now.guidance),
             sampler=sampler,
             seed=self._number("seed"),
-            loras=tuple(lora for lora in loras if low <= lora.weight <= high),
+            loras=tuple(filter(fits, loras)),
             lora_folders=None,
             vae=self._vae(),
             options=self._options(model, sampler),

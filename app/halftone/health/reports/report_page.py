@@ -144,7 +144,7 @@ def _facts(report: CheckReport, language: Language) -> Iterable[str]:
         Words("Checked with the VAE {0}.", (file_name(report.vae or ""),)),
         Words("Checked with ControlNets: {0}", (nets,)),
         Words("Checked with IP-Adapters: {0}", (adapters,)),
-        Words("Checked with LoRAs: {0}", (", ".join(f"{lora.name} {lora.weight:g}" for lora in report.loras),)),
+        Words("Checked with LoRAs: {0}", (", ".join(f"{lora.name} {lora.shown_weight}" for lora in report.loras),)),
         Words("Checked with synthetic inputs: {0}", (", ".join(language.say(name) for name in report.made_up),)),
         Words("Checked with embeddings: {0}", (", ".join(map(inversion_name, report.inversions)),)),
     )

@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
@@ -29,13 +31,15 @@ LORA: Final = "LoRA"
 """The family that such a file is listed under."""
 _TAG: Final = re.compile(r"(?<!\s)\s*<(?:lora|lyco):([^:<>]+)(?::([^:<>]*))?(?::([^<>]*))?>", re.IGNORECASE)
 """With the spaces before it, from the first of them: a long run of them is walked through once."""
+_MOST_WEIGHTS: Final = 2
+"""The third one of A1111 cuts the rank."""
 _SHOWN: Final = 8
 """Names and folders that an error lists."""
 
 
 def lora_key(loras: Iterable[Lora]) -> str:
     """Changes with the LoRAs, their weights, and when one of the files is rewritten; "" without any."""
-    return "\0".join(f"{lora.path}\n{lora.weight!r}\n{file_stamp(lora.path)}" for lora in loras)
+    return "\0".join(f"{lora.path}\n{lora.weights!r}\n{file_stamp(lora.path)}" for lora in loras)
 
 
 def check_loras(loras: Iterable[Lora]) -> None:
@@ -43,7 +47,8 @@ def check_loras(loras: Iterable[Lora]) -> None:
     lora-not-a-lora, lora-kind, model-truncated, model-bad-header or model-pickle.
     """
     for lora in loras:
-        check_range(Words("The weight of the LoRA {0}", (lora.name,)), lora.weight, LORA_RANGE)
+        for weight in lora.weights:
+            check_range(Words("The weight of the LoRA {0}", (lora.name,)), weight, LORA_RANGE)
         _check_file(Path(lora.path))
 
 
@@ -99,8 +104,7 @@ def take_tags(
     """(the prompt without the LoRAs that it names, these). known: name -> path, of those in `folders`; draws: LoRAs in `{a|b}` or
     with a wildcard in them stay, as only the draw tells which of them a picture has.
 
-    Raises HalftoneError lora-unknown, lora-none-found, lora-no-folder, and setting-bad-value for a weight that is no number or
-    for a second one, which in A1111 sets the text encoder and the rest apart.
+    Raises HalftoneError lora-unknown, lora-none-found, lora-no-folder, and setting-bad-value for a weight that is no number.
     """
     spans = drawn_spans(prompt) if draws else ()
     taken = [match for match in _TAG.finditer(prompt) if not _is_drawn(match, spans, known)]
@@ -135,11 +139,24 @@ def _named(name: str, weight: str | None, more: str | None, known: Mapping[str, 
     path = known.get(name) or alike.get(name.casefold())
     if path is None:
         raise _unknown(name, known, folders)
-    if more:
+    parts = [weight or "", *more.split(":")] if more else [weight] if weight else []
+    return weighted(Lora(path=path), name, parts)
+
+
+def weighted(lora: Lora, name: str, parts: Sequence[str]) -> Lora:
+    """The LoRA with the weights of a tag, as A1111 reads them: `0.8`, `0.6:0.8` (text encoder, then the rest), `te=0.6:unet=0.8`.
+
+    Raises HalftoneError setting-bad-value. Source: extensions-builtin/Lora/extra_networks_lora.py.
+    """
+    named = dict(part.split("=", 1) for part in parts if "=" in part)
+    placed = [part for part in parts if "=" not in part]
+    if len(placed) > _MOST_WEIGHTS or named.keys() - {"te", "unet"}:
+        allowed = Words("one weight, or one for the text encoder and one for the rest, such as 0.6:0.8")
         setting = Words("The weight of the LoRA {0}", (name,))
-        allowed = Words("one weight for the text encoder and everything else, for instance 0.8")
-        raise HalftoneError("setting-bad-value", name=setting, value=f"{weight}:{more}", allowed=allowed)
-    return Lora(path=path, weight=weight_of(name, weight or "1"))
+        raise HalftoneError("setting-bad-value", name=setting, value=":".join(parts), allowed=allowed)
+    encoder = weight_of(name, named.get("te") or (placed[0] if placed else "1"))
+    rest = weight_of(name, named["unet"]) if named.get("unet") else weight_of(name, placed[1]) if placed[1:] else encoder
+    return msgspec.structs.replace(lora, weight=rest, encoder_weight=None if encoder == rest else encoder)
 
 
 def weight_of(name: str, text: str) -> float:

@@ -78,6 +78,7 @@ SCALARS: Final[dict[str, Scalar]] = {
 """The numbers of the form, by field. "hires.steps" and the like is a field of a field."""
 LISTED: Final[dict[str, Scalar]] = {
     "loras.weight": Scalar(limits.LORA_RANGE, 2),
+    "loras.encoder_weight": Scalar(limits.LORA_RANGE, 2),
     "controls.scale": Scalar(limits.CONTROL_RANGE, 2),
     "controls.start": Scalar((0.0, 0.99), 2),
     "controls.end": Scalar((0.01, 1.0), 2),

@@ -21,7 +21,7 @@ def copy_details(
         lines.append(f"Device: {device.name} ({device.backend}), driver {device.driver or 'none'}, torch {device.torch_version}")
     if model is not None:
         lines.append(f"Model: {model.name}, {model.family}, {model.stored_dtype}, fingerprint {model.fingerprint}")
-    if used := ", ".join(f"{lora.name} {lora.weight:g}" for lora in extras.loras):
+    if used := ", ".join(f"{lora.name} {lora.shown_weight}" for lora in extras.loras):
         lines.append(f"LoRAs: {used}")
     if extras.transformer is not None:
         lines.append(f"Transformer: {vae_name(extras.transformer)}")

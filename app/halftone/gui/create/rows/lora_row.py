@@ -9,6 +9,7 @@ from halftone.contract.request import Lora
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import tr
+from halftone.gui.kit.stock_widgets import column, label, row
 from halftone.gui.text import net_words
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, take_tags
@@ -30,7 +31,7 @@ class LoraPart(ListRow[Lora]):
             check=_check_all,
             kind="LoRA",
             words=net_words,
-            shape=lambda lora: lora.path,
+            shape=lambda lora: (lora.path, lora.encoder_weight is None),
             twice=False,
         )
         super().__init__(binding, kind)
@@ -47,7 +48,10 @@ class LoraPart(ListRow[Lora]):
         low, high = (f"{value:g}" for value in LORA_RANGE)
         tip = tr("{0} to {1}.", low, high)
         head.insertWidget(1, self.number(index, "weight", tr("Weight of {0}", item.name), tip))
-        return head
+        if item.encoder_weight is None:
+            return head
+        encoder = self.number(index, "encoder_weight", tr("Weight of {0} in the text encoder", item.name), tip)
+        return column(head, row(label(tr("In the text encoder"), "small", "secondary"), -1, encoder, spacing=8), spacing=6)
 
     def take_tags(self, prompt: str, *, draws: bool) -> str | None:
         """Move the LoRAs that a prompt names, as A1111 writes them, into the list; the prompt without them. draws: those stay
