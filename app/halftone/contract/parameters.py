@@ -177,6 +177,10 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Halftone, A1111 or ComfyUI: whose rules weights and brackets follow.", ("Prompt syntax",), (0, 2),
         tip=Words("Whose rules weights and brackets in the prompt follow: Halftone's, A1111's or ComfyUI's."), neutral=0,
         ours=True, names=("Halftone", "A1111", "ComfyUI")),
+    Parameter("options.emphasis", int, Words("Emphasis"), ("--emphasis",),
+        "Original, No norm, Ignore or None: what prompt weights do, as in A1111.", ("Emphasis",), (0, 3),
+        tip=Words("What prompt weights do, as in A1111. No norm: the mean changes. Ignore: nothing. None: brackets are text."),
+        neutral=0, ours=True, names=("Original", "No norm", "Ignore", "None")),
     Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
         "CPU or NV: the noise of the processor, or that of NVIDIA's cards, as A1111 has it by default.", ("RNG",), (0, 1),
         tip=Words("CPU: as in ComfyUI. NV: the same noise as a card of NVIDIA, as in A1111."), neutral=0, ours=True,
@@ -238,6 +242,7 @@ SAMPLER_OPTIONS: Final = {name: one for name, one in OPTION_PARAMETERS.items() i
 """Those of them that the sampler takes, and not the pipeline."""
 OUR_OPTIONS: Final = frozenset(name for name, one in OPTION_PARAMETERS.items() if one.settings or one.ours)
 """Those of them that no pipeline takes."""
+EMPHASIS: Final = "emphasis"
 PROMPT_SYNTAX: Final = "prompt_syntax"
 NOISE_SOURCE: Final = "noise_source"
 NOISE_SEED_DELTA: Final = "eta_noise_seed_delta"

@@ -20,7 +20,7 @@ from halftone.engine.loading.load import load_pipeline
 from halftone.engine.patches.embeddings import encode, split_text, takes_weights
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
-from halftone.library.prompts.prompt_syntax import Syntax
+from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax
 from halftone.library.prompts.tokens import END, START, merges, vocabulary
 
 CLIP = ("sd15", "sdxl", "sd3")
@@ -29,7 +29,7 @@ LONG = "a photograph of a red sun over green hills, " * 3
 
 
 def encoded(
-    pipe: Any, prompt: str, negative: str | None = None, steps: int = 4, syntax: Syntax = Syntax.HALFTONE, **more: Any
+    pipe: Any, prompt: str, negative: str | None = None, steps: int = 4, rules: Rules = OWN, **more: Any
 ) -> list[tuple[int, Any]]:
     texts: dict[str, Any] = {"prompt": prompt, "negative_prompt": negative}
     if type(pipe).__name__ != "StableDiffusionPipeline":
@@ -40,7 +40,7 @@ def encoded(
         texts |= {"do_classifier_free_guidance": True}
     given = {**texts, "device": pipe.device, "num_images_per_prompt": 1, **more}
     with torch.no_grad():
-        return list(encode(pipe, pipe.encode_prompt, steps, (), given, syntax=syntax))
+        return list(encode(pipe, pipe.encode_prompt, steps, (), given, rules=rules))
 
 
 def one(pipe: Any, prompt: str, negative: str | None = None, **more: Any) -> Any:
@@ -268,7 +268,7 @@ def test_the_check_reads_a_prompt_the_same_way(models: dict[str, Path]) -> None:
     assert {context.shape[1] for context in contexts} == {2 * 77}
 
 
-def conditioned(models: dict[str, Path], program: str, syntax: Syntax) -> list[str]:
+def conditioned(models: dict[str, Path], program: str, rules: Rules) -> list[str]:
     """The prompts whose states differ from those that another program's code computed with the same encoder."""
     pipe = load_tiny(models["sd15"])
     bias = dict(pipe.text_encoder.named_parameters())
@@ -280,7 +280,7 @@ def conditioned(models: dict[str, Path], program: str, syntax: Syntax) -> list[s
     different: list[str] = []
     for row in rows:
         expected = torch.tensor(row["states"])
-        own = (one(pipe, row["prompt"], row["prompt"], syntax=syntax)[0][0].float() @ line).cpu()
+        own = (one(pipe, row["prompt"], row["prompt"], rules=rules)[0][0].float() @ line).cpu()
         if own.shape != expected.shape or not float((own - expected).norm() / expected.norm()) <= 1e-4:
             different.append(row["prompt"])
     print(f"{len(rows)} prompts, {len(rows) - len(different)} conditioned as in {program}")
@@ -288,9 +288,25 @@ def conditioned(models: dict[str, Path], program: str, syntax: Syntax) -> list[s
 
 
 def test_prompts_condition_as_in_a1111_and_comfyui(models: dict[str, Path]) -> None:
-    assert conditioned(models, "a1111", Syntax.HALFTONE) == []
-    assert conditioned(models, "a1111", Syntax.A1111) == []
-    assert conditioned(models, "comfyui", Syntax.COMFYUI) == []
+    assert conditioned(models, "a1111", OWN) == []
+    assert conditioned(models, "a1111", Rules(Syntax.A1111)) == []
+    assert conditioned(models, "comfyui", Rules(Syntax.COMFYUI)) == []
+
+
+def test_emphasis_is_that_of_a1111(pipe: Any) -> None:
+    """modules/sd_emphasis.py: the states times the weights; nothing; brackets as they are written."""
+
+    def states(prompt: str, emphasis: Emphasis = Emphasis.ORIGINAL) -> torch.Tensor:
+        return one(pipe, prompt, rules=Rules(emphasis=emphasis))[0][:, : rows(pipe), : clip_width(pipe)].float()
+
+    plain = states("a red sun")
+    weights = torch.ones(rows(pipe), 1)
+    weights[2:5] = 1.5  # letter by letter, after the mark of the start
+    expected = plain.cpu() * weights
+    torch.testing.assert_close(states("a (red:1.5) sun", Emphasis.NO_NORM).cpu(), expected[:, : rows(pipe)])
+    assert torch.equal(states("a (red:1.5) sun", Emphasis.IGNORE), plain)
+    literal = states("a \\(red:1.5\\) sun")
+    assert torch.equal(states("a (red:1.5) sun", Emphasis.NONE), literal)
 
 
 def test_a_picture_follows_the_syntax_that_is_asked_for(engine: DiffusersEngine, models: dict[str, Path]) -> None:

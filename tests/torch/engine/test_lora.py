@@ -104,7 +104,7 @@ def test_the_text_encoder_may_have_a_weight_of_its_own(
         ours = dict(module.named_parameters())
         for name, parameter in getattr(pipe, component).named_parameters():
             torch.testing.assert_close(ours[name].data, parameter.data, rtol=1e-5, atol=1e-6)
-    written = parse_parameters(read_picture(report.images[0].path).parameters or "")
+    written = parse_parameters(read_picture(Path(report.images[0].path)).parameters or "")
     assert f"<lora:{family}-kohya:0.3:0.8>" in written.prompt
 
 

@@ -12,7 +12,20 @@ from typing import Any, Final
 
 import pytest
 
-from halftone.library.prompts.prompt_syntax import MOST, Syntax, at_step, changes, is_read_otherwise, notes, parse
+from halftone.library.prompts.prompt_syntax import (
+    MOST,
+    OWN,
+    Emphasis,
+    Part,
+    Rules,
+    Syntax,
+    at_step,
+    changes,
+    is_read_otherwise,
+    is_weighted,
+    notes,
+    parse,
+)
 
 REFERENCES: Final[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))
 ROWS: Final[list[dict[str, Any]]] = REFERENCES["a1111"]["rows"]
@@ -53,8 +66,8 @@ def theirs(pieces: list[tuple[str, float]]) -> list[list[tuple[str, float]]]:
     return sections
 
 
-def ours(prompt: str, syntax: Syntax = Syntax.HALFTONE) -> list[list[tuple[str, float]]]:
-    return [[(part.text, round(part.weight, 6)) for part in section] for section in parse(prompt, syntax)]
+def ours(prompt: str, rules: Rules = OWN) -> list[list[tuple[str, float]]]:
+    return [[(part.text, round(part.weight, 6)) for part in section] for section in parse(prompt, rules)]
 
 
 def by_step(row: dict[str, Any]) -> list[str]:
@@ -106,11 +119,11 @@ def test_words_change_with_the_step_as_in_a1111_but_for_named_differences() -> N
 
 
 def test_the_syntax_of_a1111_is_read_as_there() -> None:
-    weighed = [row["prompt"] for row in ROWS if theirs(row["pieces"]) != ours(row["prompt"], Syntax.A1111)]
+    weighed = [row["prompt"] for row in ROWS if theirs(row["pieces"]) != ours(row["prompt"], Rules(Syntax.A1111))]
     changed = [
         row["prompt"]
         for row in ROWS
-        if [at_step(row["prompt"], step, STEPS, Syntax.A1111) for step in range(1, STEPS + 1)] != by_step(row)
+        if [at_step(row["prompt"], step, STEPS, Rules(Syntax.A1111)) for step in range(1, STEPS + 1)] != by_step(row)
     ]
     print(f"{len(ROWS)} prompts: {len(ROWS) - len(weighed)} weighed, {len(ROWS) - len(changed)} changed as in A1111")
     assert (weighed, changed) == ([], [*AMBIGUOUS])
@@ -118,11 +131,11 @@ def test_the_syntax_of_a1111_is_read_as_there() -> None:
 
 def test_the_syntax_of_comfyui_is_read_as_there() -> None:
     rows: list[dict[str, Any]] = REFERENCES["comfyui"]["rows"]
-    different = [row["prompt"] for row in rows if ours(row["prompt"], Syntax.COMFYUI) != [[*map(tuple, row["pieces"])]]]
+    different = [row["prompt"] for row in rows if ours(row["prompt"], Rules(Syntax.COMFYUI)) != [[*map(tuple, row["pieces"])]]]
     print(f"{len(rows)} prompts, {len(rows) - len(different)} weighed as in ComfyUI")
     assert len(rows) >= 60
     assert different == []
-    assert not any(changes(row["prompt"], Syntax.COMFYUI) for row in rows)
+    assert not any(changes(row["prompt"], Rules(Syntax.COMFYUI)) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +152,26 @@ def test_the_syntax_of_comfyui_is_read_as_there() -> None:
     ],
 )
 def test_a_syntax_counts_where_it_changes_the_meaning(prompt: str, a1111: bool, comfyui: bool) -> None:
-    assert (is_read_otherwise(prompt, Syntax.A1111), is_read_otherwise(prompt, Syntax.COMFYUI)) == (a1111, comfyui)
+    assert (is_read_otherwise(prompt, Rules(Syntax.A1111)), is_read_otherwise(prompt, Rules(Syntax.COMFYUI))) == (a1111, comfyui)
 
 
-@pytest.mark.parametrize("syntax", Syntax)
-def test_no_prompt_fails_in_any_syntax(syntax: Syntax) -> None:
+@pytest.mark.parametrize("rules", [Rules(Syntax.HALFTONE), Rules(Syntax.A1111), Rules(Syntax.COMFYUI)])
+def test_no_prompt_fails_in_any_syntax(rules: Rules) -> None:
     for text in ("(" * 3000, "(" * 1500 + "a" + ")" * 1500, "(a:1.2.3)", "(a:.)", "(a:1e999)", "(a:nan)", "(a:inf)", "\\" * 99):
-        assert all(math.isfinite(part.weight) or syntax is Syntax.A1111 for section in parse(text, syntax) for part in section)
-        assert at_step(text, 1, STEPS, syntax) is not None
+        assert all(
+            math.isfinite(part.weight) or rules.syntax is Syntax.A1111 for section in parse(text, rules) for part in section
+        )
+        assert at_step(text, 1, STEPS, rules) is not None
+
+
+@pytest.mark.parametrize("syntax", [Syntax.HALFTONE, Syntax.A1111])
+def test_emphasis_may_do_nothing_or_leave_brackets_as_text(syntax: Syntax) -> None:
+    prompt = "a ((red)) [sea:sky:2] BREAK (b:0.3)"
+    ignored = [["".join(part.text for part in section)] for section in parse(prompt, Rules(syntax, Emphasis.IGNORE))]
+    assert ignored == [["a red sea:sky:2"], ["b"]]
+    assert not is_weighted(prompt, Rules(syntax, Emphasis.IGNORE))
+    assert parse(prompt, Rules(syntax, Emphasis.NONE)) == ((Part(prompt, 1.0),),)
+    assert at_step(prompt, 1, STEPS, Rules(syntax, Emphasis.NONE)) == "a ((red)) sea BREAK (b:0.3)"
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row["and"]) > 1], ids=lambda row: row["prompt"])

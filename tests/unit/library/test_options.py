@@ -42,7 +42,7 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     pocket = describe(POCKET)
     said = (
         "This model's pipeline has no option {}. "
-        "Known options: clip_skip, discard_penultimate, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, "
+        "Known options: clip_skip, discard_penultimate, emphasis, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, "
         "noise_source, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")

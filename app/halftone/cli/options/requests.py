@@ -29,7 +29,7 @@ from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.files.copies import check_copy
 from halftone.library.layouts import check_layout
 from halftone.library.options import check_options
-from halftone.library.prompts.prompt_syntax import notes, syntax_of
+from halftone.library.prompts.prompt_syntax import notes, rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.tokens import cut_prompt, reading_length
 from halftone.library.prompts.wildcards import is_drawn, unfollowed
@@ -225,11 +225,11 @@ def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     """Say which prompts are cut, and which signs in them are not followed."""
-    texts, syntax = styled(request.prompt, request.negative, request.styles), syntax_of(request.options)
-    cuts = [(name, cut_prompt(facts, text, syntax)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
+    texts, rules = styled(request.prompt, request.negative, request.styles), rules_of(request.options)
+    cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
     signs = [
-        *notes(texts, weights=reads_in_chunks(facts.family), syntax=syntax),
+        *notes(texts, weights=reads_in_chunks(facts.family), rules=rules),
         *(unfollowed(texts) if request.draws else ()),
     ]
     return (*cut_notes, *map(str, signs), *_unnamed(request))
@@ -237,7 +237,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
     """Note each embedding on the command line that the prompt does not use."""
-    written = spoken(styled(request.prompt, request.negative, request.styles), syntax_of(request.options))
+    written = spoken(styled(request.prompt, request.negative, request.styles), rules_of(request.options))
     left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
 

@@ -26,7 +26,7 @@ from halftone.engine.sampling.samplers import make_scheduler, named_own, put_sch
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import is_out_of_memory
-from halftone.library.prompts.prompt_syntax import syntax_of
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.measure.probe import Probe, Reading, ScorePeak
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
     if loaded.native_scheduler is not None:
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None, without_solver_options(inputs.options)))
     flight = Flight(
-        replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks, syntax=syntax_of(inputs.options)
+        replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks, rules=rules_of(inputs.options)
     )
     generator = torch.Generator("cpu").manual_seed(seed)
     return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": OUTPUT}, generator)

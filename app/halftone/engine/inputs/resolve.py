@@ -33,7 +33,7 @@ from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.options import Kind, check_kind, check_one_schedule
 from halftone.library.prompts.drawn_prompts import spoken
-from halftone.library.prompts.prompt_syntax import notes, plain, syntax_of
+from halftone.library.prompts.prompt_syntax import notes, plain, rules_of
 from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.metadata.start_images import picture_size, read_picture
 
@@ -177,7 +177,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         wanted["ip_adapter_image"] = shown[0] if one else shown
     wanted |= _control_arguments(inputs, start, accepted)
     if not takes_weights(pipe):
-        wanted |= {name: plain(text, syntax_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
+        wanted |= {name: plain(text, rules_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
@@ -199,7 +199,7 @@ def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[s
     names = ("prompt", "negative_prompt")
     wanted = {name: value for name, value in _heeded(pipe, inputs).items() if name in names and value is not None}
     if not takes_weights(pipe):
-        wanted |= {name: plain(text, syntax_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
+        wanted |= {name: plain(text, rules_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
     return {name: value for name, value in arguments.items() if name not in names} | wanted
 
 
@@ -386,7 +386,7 @@ def resolve(
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
-    why += notes((prompt, negative), weights=takes_weights(pipe), syntax=syntax_of(request.options))
+    why += notes((prompt, negative), weights=takes_weights(pipe), rules=rules_of(request.options))
     return ResolvedRequest(
         prompt=prompt,
         negative=negative,

@@ -19,7 +19,7 @@ from halftone.library.add_ons.inversions import inner, names_any, spoken, with_w
 from halftone.library.families.known_families import of_pipeline, reads_in_chunks
 from halftone.library.prompts.prompt_chunks import COMMA, Chunk
 from halftone.library.prompts.prompt_chunks import split_text as split_by
-from halftone.library.prompts.prompt_syntax import Syntax, at_step, changes, is_plain, plain
+from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, plain
 
 Encoded = tuple[tuple[int, Any], ...]
 """(last step, what encode_prompt gives until then), in order; steps are counted from 1."""
@@ -73,11 +73,11 @@ def _reads_in_chunks(pipeline: str) -> bool:
     return reads_in_chunks(of_pipeline(pipeline).name)
 
 
-def follows_steps(pipe: Any, inputs: Mapping[str, Any], syntax: Syntax = Syntax.HALFTONE) -> bool:
+def follows_steps(pipe: Any, inputs: Mapping[str, Any], rules: Rules = OWN) -> bool:
     """Whether some text of the inputs changes with the step, and the pipeline lets it."""
     given = inspect.signature(pipe.__call__).parameters
     able = takes_weights(pipe) and "callback_on_step_end" in given and hasattr(pipe, "_callback_tensor_inputs")
-    return able and any(changes(text, syntax) for text in prompt_texts(inputs).values())
+    return able and any(changes(text, rules) for text in prompt_texts(inputs).values())
 
 
 def prompt_texts(inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -92,7 +92,7 @@ def encode(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     learned: Learned = NO_WORDS,
-    syntax: Syntax = Syntax.HALFTONE,
+    rules: Rules = OWN,
 ) -> Encoded:
     """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens."""
     if not takes_weights(pipe):
@@ -100,31 +100,31 @@ def encode(
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
     readers = {
-        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}), syntax=syntax)), cache(own.tokenize))
+        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}), rules=rules)), cache(own.tokenize))
         for name, own in _tokenizers(pipe).items()
     }
-    written = spoken(given.values(), syntax)
+    written = spoken(given.values(), rules)
     named = any(names_any(written, words) for words in learned.values())
-    if not named and all(is_plain(text, syntax) for text in given.values()) and _chunks(readers, given.values()) == 1:
+    if not named and all(is_plain(text, rules) for text in given.values()) and _chunks(readers, given.values()) == 1:
         return ((steps, original(*args, **kwargs)),)
-    versions = list(_versions(given, steps, syntax))
+    versions = list(_versions(given, steps, rules))
     count = max(_chunks(readers, version.values()) for _, version in versions)
     made: dict[tuple[str, ...], Any] = {}
     for _, version in versions:
         if (texts := tuple(version.values())) not in made:
             bound.arguments.update(version)
-            made[texts] = _in_chunks(pipe, readers, original, bound, count, syntax)
+            made[texts] = _in_chunks(pipe, readers, original, bound, count, rules)
     return tuple((last, made[tuple(version.values())]) for last, version in versions)
 
 
-def _versions(texts: dict[str, str], steps: int, syntax: Syntax) -> Iterator[tuple[int, dict[str, str]]]:
+def _versions(texts: dict[str, str], steps: int, rules: Rules) -> Iterator[tuple[int, dict[str, str]]]:
     """(last step, texts) wherever the texts change."""
-    if not any(changes(text, syntax) for text in texts.values()):
+    if not any(changes(text, rules) for text in texts.values()):
         yield steps, texts
         return
-    present = {name: at_step(text, 1, steps, syntax) for name, text in texts.items()}
+    present = {name: at_step(text, 1, steps, rules) for name, text in texts.items()}
     for step in range(2, steps + 1):
-        following = {name: at_step(text, step, steps, syntax) for name, text in texts.items()}
+        following = {name: at_step(text, step, steps, rules) for name, text in texts.items()}
         if following != present:
             yield step - 1, present
             present = following
@@ -140,22 +140,23 @@ def _in_chunks(
     original: Callable[..., Any],
     bound: inspect.BoundArguments,
     count: int,
-    syntax: Syntax,
+    rules: Rules,
 ) -> Any:
     """encode_prompt's result over `count` chunks, in float32 where weights were applied."""
     rows = cast("int", pipe.tokenizer_2.model_max_length if pipe.tokenizer is None else pipe.tokenizer.model_max_length)
 
     def encoded(index: int) -> tuple[tuple[Any, ...], list[_Reader]]:
-        with _reading(pipe, splits, index, syntax) as readers:
+        with _reading(pipe, splits, index, rules) as readers:
             return cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs)), readers
 
     empty: tuple[Any, ...] = (None, None)
-    if syntax is Syntax.COMFYUI:  # the chunk after the last one is empty
+    if rules.syntax is Syntax.COMFYUI:  # the chunk after the last one is empty
         empty, _ = encoded(count)
     parts: list[tuple[Any, ...]] = []
     for index in range(count):
         result, readers = encoded(index)
-        weighted = [_weighted(result[side], _weights(readers, side), rows, empty[side]) for side in (0, 1)]
+        norm = rules.emphasis is not Emphasis.NO_NORM
+        weighted = [_weighted(result[side], _weights(readers, side), rows, empty[side], norm=norm) for side in (0, 1)]
         parts.append((*weighted, *result[2:]))
     return (*(_joined([part[side] for part in parts], rows) for side in (0, 1)), *parts[0][2:])
 
@@ -181,11 +182,11 @@ def _weights(readers: list["_Reader"], side: int) -> list[_Slice]:
 
 
 def _weighted(
-    states: torch.Tensor | None, slices: list[_Slice], rows: int, empty: torch.Tensor | None = None
+    states: torch.Tensor | None, slices: list[_Slice], rows: int, empty: torch.Tensor | None = None, *, norm: bool = True
 ) -> torch.Tensor | None:
     """The states times the weights, each encoder's with its mean as before; untouched where all weigh 1.
 
-    empty: the states of an empty prompt; with it the weights scale the distance from those, as in ComfyUI.
+    empty: the states of an empty prompt; with it the weights scale the distance from those, as in ComfyUI. norm: keep the mean.
     """
     if states is None or all(weight == 1 for each in slices for weight in each.weights):
         return states
@@ -194,7 +195,7 @@ def _weighted(
         part = result[:, :rows, start : start + each.width]
         weights = torch.tensor(each.weights, device=part.device)[:, None]
         if empty is None:
-            part.copy_(_with_mean(part, weights))
+            part.copy_(_with_mean(part, weights) if norm else part * weights)
         else:
             base = empty[:, :rows, start : start + each.width].float()
             part.copy_(torch.where(weights == 1, part, (part - base) * weights + base))
@@ -252,12 +253,12 @@ class _Reader:
 class _Plain:
     """Replaces another tokenizer beside CLIP's and reads the words alone."""
 
-    def __init__(self, tokenizer: Any, syntax: Syntax) -> None:
+    def __init__(self, tokenizer: Any, rules: Rules) -> None:
         self._tokenizer = tokenizer
-        self._syntax = syntax
+        self._rules = rules
 
     def __call__(self, text: str | list[str], **options: Any) -> Any:
-        words = plain(text, self._syntax) if isinstance(text, str) else [plain(one, self._syntax) for one in text]
+        words = plain(text, self._rules) if isinstance(text, str) else [plain(one, self._rules) for one in text]
         return self._tokenizer(words, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -265,7 +266,7 @@ class _Plain:
 
 
 def split_text(
-    tokenizer: Any, text: str, learned: Mapping[str, Sequence[int]] = NO_TOKENS, syntax: Syntax = Syntax.HALFTONE
+    tokenizer: Any, text: str, learned: Mapping[str, Sequence[int]] = NO_TOKENS, rules: Rules = OWN
 ) -> tuple[Chunk, ...]:
     """The chunks of a prompt as a CLIP tokenizer reads it. learned: words that stand for other tokens than its own."""
 
@@ -273,7 +274,7 @@ def split_text(
         return tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
 
     comma, room = tokenizer.convert_tokens_to_ids(COMMA), tokenizer.model_max_length - 2
-    return split_by(text, syntax, with_words(tokens, learned), comma, room, inner(learned))
+    return split_by(text, rules, with_words(tokens, learned), comma, room, inner(learned))
 
 
 def _tokenizers(pipe: Any) -> dict[str, Any]:
@@ -299,7 +300,7 @@ def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
 
 
 @contextmanager
-def _reading(pipe: Any, splits: Mapping[str, Split], index: int, syntax: Syntax) -> Generator[list[_Reader]]:
+def _reading(pipe: Any, splits: Mapping[str, Split], index: int, rules: Rules) -> Generator[list[_Reader]]:
     """Have the pipeline's tokenizers read one chunk inside the block."""
     own = _tokenizers(pipe)
     widths = {name: getattr(pipe, encoder).config.hidden_size for name, encoder in _PAIRS if name in own}
@@ -309,7 +310,7 @@ def _reading(pipe: Any, splits: Mapping[str, Split], index: int, syntax: Syntax)
     if before["tokenizer_3"] is None:
         del before["tokenizer_3"]
     else:
-        vars(pipe)["tokenizer_3"] = _Plain(before["tokenizer_3"], syntax)
+        vars(pipe)["tokenizer_3"] = _Plain(before["tokenizer_3"], rules)
     try:
         yield list(readers.values())
     finally:

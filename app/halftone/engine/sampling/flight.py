@@ -38,7 +38,7 @@ from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import forget_frames, is_out_of_memory
-from halftone.library.prompts.prompt_syntax import Syntax
+from halftone.library.prompts.prompt_syntax import OWN, Rules
 from halftone.measure.late import Pacer
 from halftone.measure.randomness import undisturbed
 from halftone.measure.sentinel import Health, Sentinel
@@ -97,8 +97,8 @@ class _Step:
 
 class Flight:
     """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings: of the
-    session, as far as they change numbers; with them the prompt is kept for the next flight too. syntax: whose rules the prompt
-    follows.
+    session, as far as they change numbers; with them the prompt is kept for the next flight too. rules: how prompts are
+    read.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Flight:
         upcast_sampling: bool,
         hooks: Hooks,
         settings: Hashable | None = None,
-        syntax: Syntax = Syntax.HALFTONE,
+        rules: Rules = OWN,
     ) -> None:
         self.loaded = loaded
         self.hooks = hooks
@@ -121,7 +121,7 @@ class Flight:
         """Whether to look at every step; set to locate a failure."""
         self._watching = nan_check != "off"
         self._upcast = upcast_sampling
-        self.reading = Reading(loaded, upcast=upcast_sampling, settings=settings, syntax=syntax)
+        self.reading = Reading(loaded, upcast=upcast_sampling, settings=settings, rules=rules)
         self._encoded: list[tuple[Call, Any]] = []
         """Calls of encoders and what they gave: an input picture is encoded once, whatever comes after."""
         self._shapes: dict[tuple[int, int], Any] = {}

@@ -14,7 +14,7 @@ from halftone.engine.patches.embeddings import Encoded, by_tokenizer, encode, fo
 from halftone.engine.patches.inversions import learned_tokens, words_key
 from halftone.engine.weights.parts import role
 from halftone.library.add_ons.loras import lora_key
-from halftone.library.prompts.prompt_syntax import Syntax, changes
+from halftone.library.prompts.prompt_syntax import OWN, Rules, changes
 
 Function = Callable[..., Any]
 _PLAIN = (str, int, float, bool, type(None), torch.device)
@@ -23,12 +23,12 @@ _POOLED = {"add_text_embeds", "pooled_prompt_embeds"}
 
 class Reading:
     """Reads the prompts of one pipeline. upcast: sampling works in float32; settings: what changes the numbers beside the
-    encoders' states (`reads`); None keeps nothing beyond the flight. syntax: whose rules the prompts follow.
+    encoders' states (`reads`); None keeps nothing beyond the flight. rules: how prompts are read.
     """
 
-    def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None, syntax: Syntax = Syntax.HALFTONE) -> None:
+    def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None, rules: Rules = OWN) -> None:
         self._loaded = loaded
-        self._syntax = syntax
+        self._rules = rules
         self._upcast = upcast
         self._settings = settings
         self._steps = 1
@@ -47,7 +47,7 @@ class Reading:
         steps = inputs.get("num_inference_steps") or default
         self._steps = steps if isinstance(steps, int) else 1
         self._asked = 0
-        if not follows_steps(pipe, inputs, self._syntax):
+        if not follows_steps(pipe, inputs, self._rules):
             return inputs
         known = cast("list[str]", pipe._callback_tensor_inputs)  # noqa: SLF001 - a pipeline names there what it takes back
         wanted = [name for name in ("prompt_embeds", *_POOLED) if name in known]
@@ -71,7 +71,7 @@ class Reading:
             return known
         wide = as_dtype(self._sampling_dtype())
         words = by_tokenizer(partial(learned_tokens, self._loaded.inversions))
-        result = encode(self._loaded.pipe, original, self._steps, args, kwargs, words, self._syntax)
+        result = encode(self._loaded.pipe, original, self._steps, args, kwargs, words, self._rules)
         encoded = tuple((last, map_tensors(value, wide)) for last, value in result)
         if key is not None and key == self._key(args, kwargs):  # else an encoder was cured on the way
             cache.put(key, encoded)
@@ -89,8 +89,8 @@ class Reading:
             if role(name, module) == "encode"
         )
         given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
-        steps = self._steps if any(isinstance(item, str) and changes(item, self._syntax) for item in values) else None
-        made = (type(loaded.pipe).__name__, steps, self._syntax, self._sampling_dtype())
+        steps = self._steps if any(isinstance(item, str) and changes(item, self._rules) for item in values) else None
+        made = (type(loaded.pipe).__name__, steps, self._rules, self._sampling_dtype())
         return given, made, states, self._settings
 
     def _sampling_dtype(self) -> torch.dtype:

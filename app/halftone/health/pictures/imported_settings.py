@@ -21,7 +21,7 @@ from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
-from halftone.library.prompts.prompt_syntax import Syntax, is_read_otherwise
+from halftone.library.prompts.prompt_syntax import Rules, Syntax, is_read_otherwise
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE
@@ -50,7 +50,7 @@ _SAYS_NOTHING: Final = frozenset(
 )  # fmt: skip
 """Fields that do not change the picture."""
 _AUTOMATIC: Final = "Automatic"
-_OF_NO_EFFECT: Final = {"Emphasis": ("Original",), "VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
+_OF_NO_EFFECT: Final = {"VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
 _OURS: Final = "Halftone"
 _ETA_OF_DDIM: Final = "Eta DDIM"
 """What diffusers' pipelines call eta."""
@@ -139,7 +139,7 @@ class _Reader:
         self._left: list[str] = []
         if self._fields.get(_RNG, _CARD if _is_of_a1111(said) else "") == _CARD:
             self._fields[_RNG] = "NV"  # the same numbers
-        theirs = (is_read_otherwise(text, Syntax.A1111) for text in (said.prompt, said.negative))
+        theirs = (is_read_otherwise(text, Rules(Syntax.A1111)) for text in (said.prompt, said.negative))
         if SYNTAX not in said.fields and _is_of_a1111(said) and any(theirs):
             self._fields[SYNTAX] = "A1111"
 

@@ -19,7 +19,7 @@ from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import read_header
 from halftone.library.models import model_files
-from halftone.library.prompts.prompt_syntax import Syntax, at_step, changes, parse
+from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, parse
 from halftone.settings.store import Settings
 
 MOST: Final = 75
@@ -170,12 +170,10 @@ def _read_or_none(path: str) -> Inversion | None:
         return None
 
 
-def spoken(texts: Iterable[str], syntax: Syntax = Syntax.HALFTONE) -> str:
+def spoken(texts: Iterable[str], rules: Rules = OWN) -> str:
     """What a text encoder reads of the texts at any step, without brackets and weights."""
-    forms = {
-        at_step(text, step, _STEPS, syntax) for text in texts for step in range(1, _STEPS + 1 if changes(text, syntax) else 2)
-    }
-    return "\n".join(part.text for form in forms for section in parse(form, syntax) for part in section)
+    forms = {at_step(text, step, _STEPS, rules) for text in texts for step in range(1, _STEPS + 1 if changes(text, rules) else 2)}
+    return "\n".join(part.text for form in forms for section in parse(form, rules) for part in section)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
-from halftone.library.prompts.prompt_syntax import Part, Sections, Syntax, parse
+from halftone.library.prompts.prompt_syntax import Part, Rules, Sections, Syntax, parse
 
 COMMA: Final = ",</w>"
 """The comma in CLIP's vocabulary, the best place for a cut."""
@@ -48,15 +48,15 @@ def split_prompt(
 
 def split_text(
     text: str,
-    syntax: Syntax,
+    rules: Rules,
     encode: Callable[[str], Sequence[int]],
     comma: int | None,
     room: int,
     inner: Container[int] = (),
 ) -> tuple[Chunk, ...]:
     """The chunks of a prompt by the rules of a syntax; the rest as in `split_prompt`."""
-    sections = parse(text, syntax)
-    if syntax is Syntax.COMFYUI:
+    sections = parse(text, rules)
+    if rules.syntax is Syntax.COMFYUI:
         return _split_as_comfy(sections[0], encode, room)
     return split_prompt(sections, encode, comma, room, inner)
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from halftone.contract.parameters import PROMPT_SYNTAX
+from halftone.contract.parameters import EMPHASIS, PROMPT_SYNTAX
 from halftone.contract.wording import Words
 
 UP: Final = 1.1
@@ -59,10 +59,32 @@ class Syntax(IntEnum):
     COMFYUI = 2
 
 
-def syntax_of(options: Mapping[str, object]) -> Syntax:
+class Emphasis(IntEnum):
+    """What weights do, as in A1111 (modules/sd_emphasis.py): scale with the mean kept, without, nothing; or brackets are text."""
+
+    ORIGINAL = 0
+    NO_NORM = 1
+    IGNORE = 2
+    NONE = 3
+
+
+class Rules(NamedTuple):
+    """How a prompt is read. ComfyUI's syntax has an emphasis of its own."""
+
+    syntax: Syntax = Syntax.HALFTONE
+    emphasis: Emphasis = Emphasis.ORIGINAL
+
+
+OWN: Final = Rules()
+
+
+def rules_of(options: Mapping[str, object]) -> Rules:
     """The rules that a request asks for."""
-    chosen = options.get(PROMPT_SYNTAX, 0)
-    return Syntax(chosen) if isinstance(chosen, int) else Syntax.HALFTONE
+    syntax, emphasis = (options.get(name, 0) for name in (PROMPT_SYNTAX, EMPHASIS))
+    return Rules(
+        Syntax(syntax) if isinstance(syntax, int) else Syntax.HALFTONE,
+        Emphasis(emphasis) if isinstance(emphasis, int) else Emphasis.ORIGINAL,
+    )
 
 
 class Part(NamedTuple):
@@ -82,12 +104,19 @@ Sections = tuple[tuple[Part, ...], ...]
 
 
 @lru_cache(maxsize=64)
-def parse(text: str, syntax: Syntax = Syntax.HALFTONE) -> Sections:
+def parse(text: str, rules: Rules = OWN) -> Sections:
     """The parts of a prompt, without the brackets. Text without such signs is one part of weight 1, unchanged."""
-    if syntax is Syntax.A1111:
-        return _parse_as_a1111(text)
-    if syntax is Syntax.COMFYUI:
+    if rules.syntax is Syntax.COMFYUI:
         return (tuple(_parse_as_comfy(_escaped(text), 1.0)),)
+    if rules.emphasis is Emphasis.NONE:
+        return ((Part(text, 1.0),) if text else (),)
+    sections = _parse_as_a1111(text) if rules.syntax is Syntax.A1111 else _parse(text)
+    if rules.emphasis is Emphasis.IGNORE:
+        return tuple(tuple(Part(part.text, 1.0) for part in section) for section in sections)
+    return sections
+
+
+def _parse(text: str) -> Sections:
     pieces: list[str] = _PIECE.findall(text)
     pairs = _pairs(pieces)
     factors = {start: _factor(pieces, start, end) for start, end in pairs.items()}
@@ -302,11 +331,11 @@ class _Frame:
 
 
 @lru_cache(maxsize=64)
-def _read(text: str, syntax: Syntax = Syntax.HALFTONE) -> _Row:
+def _read(text: str, rules: Rules = OWN) -> _Row:
     """The parts of a prompt that change with the step, and those that do not."""
-    if syntax is Syntax.COMFYUI or (syntax is Syntax.A1111 and _CUT_OFF.search(text)):
+    if rules.syntax is Syntax.COMFYUI or (rules.syntax is Syntax.A1111 and _CUT_OFF.search(text)):
         return (text,)
-    strict = syntax is Syntax.A1111
+    strict = rules.syntax is Syntax.A1111
     frames = [_Frame("")]
     for sign in _MARK.findall(text):
         if sign in ("(", "[") and len(frames) <= _DEEPEST:
@@ -354,64 +383,64 @@ def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
 
 
 @lru_cache(maxsize=64)
-def changes(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
+def changes(text: str, rules: Rules = OWN) -> bool:
     """Whether a prompt changes over the steps."""
-    return any(not isinstance(piece, str) for piece in _read(text, syntax))
+    return any(not isinstance(piece, str) for piece in _read(text, rules))
 
 
-def at_step(text: str, step: int, steps: int, syntax: Syntax = Syntax.HALFTONE) -> str:
+def at_step(text: str, step: int, steps: int, rules: Rules = OWN) -> str:
     """The prompt of a step, counted from 1, with its weights."""
-    return "".join(_at(_read(text, syntax), step, steps)) if changes(text, syntax) else text
+    return "".join(_at(_read(text, rules), step, steps)) if changes(text, rules) else text
 
 
 # --- what it comes to ------------------------------------------------------------------------------------
 
 
-def is_read_otherwise(text: str, syntax: Syntax) -> bool:
-    """Whether the rules of a syntax give a prompt other words or weights than Halftone's."""
+def is_read_otherwise(text: str, rules: Rules) -> bool:
+    """Whether rules give a prompt other words or weights than Halftone's."""
     return any(
-        _rounded(at_step(text, step, _STEPS, syntax), syntax) != _rounded(at_step(text, step, _STEPS), Syntax.HALFTONE)
+        _rounded(at_step(text, step, _STEPS, rules), rules) != _rounded(at_step(text, step, _STEPS), OWN)
         for step in range(1, _STEPS + 1)
     )
 
 
-def _rounded(text: str, syntax: Syntax) -> list[list[Part]]:
+def _rounded(text: str, rules: Rules) -> list[list[Part]]:
     """The parts without what rounding and cuts between equal weights add."""
-    sections = ([Part(part.text, round(part.weight, 6)) for part in section if part.text] for section in parse(text, syntax))
+    sections = ([Part(part.text, round(part.weight, 6)) for part in section if part.text] for section in parse(text, rules))
     return list(map(_merged, sections))
 
 
-def is_plain(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
+def is_plain(text: str, rules: Rules = OWN) -> bool:
     """Whether a prompt holds nothing but words."""
-    return not changes(text, syntax) and parse(text, syntax) == (((Part(text, 1.0),) if text else ()),)
+    return not changes(text, rules) and parse(text, rules) == (((Part(text, 1.0),) if text else ()),)
 
 
-def is_weighted(text: str, syntax: Syntax = Syntax.HALFTONE) -> bool:
+def is_weighted(text: str, rules: Rules = OWN) -> bool:
     """Whether some words count more or less than others."""
-    return any(part.weight != 1 for section in parse(text, syntax) for part in section)
+    return any(part.weight != 1 for section in parse(text, rules) for part in section)
 
 
-def plain(text: str, syntax: Syntax = Syntax.HALFTONE) -> str:
+def plain(text: str, rules: Rules = OWN) -> str:
     """The words alone, at the first step: for a model whose text encoder takes no weights."""
-    if is_plain(text, syntax):
+    if is_plain(text, rules):
         return text
-    sections = parse(at_step(text, 1, 1000, syntax), syntax)
+    sections = parse(at_step(text, 1, 1000, rules), rules)
     return " ".join("".join(part.text for part in section) for section in sections if section)
 
 
-def notes(texts: tuple[str, ...], *, weights: bool, syntax: Syntax = Syntax.HALFTONE) -> tuple[Words, ...]:
+def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN) -> tuple[Words, ...]:
     """A sentence for each sign without effect here. weights: whether the model's text encoder takes them."""
     found: list[Words] = []
-    if not weights and any(is_weighted(at_step(text, 1, 1000, syntax), syntax) for text in texts):
+    if not weights and any(is_weighted(at_step(text, 1, 1000, rules), rules) for text in texts):
         found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
-    if not weights and any(changes(text, syntax) for text in texts):
+    if not weights and any(changes(text, rules) for text in texts):
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
         )
-    unmatched = (left for text in texts for left in _left_open(text)) if syntax is Syntax.HALFTONE else iter(())
+    unmatched = (left for text in texts for left in _left_open(text)) if rules.syntax is Syntax.HALFTONE else iter(())
     if left := next(unmatched, None):
         found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
-    if syntax is not Syntax.COMFYUI and any(map(_AND.search, texts)):
+    if rules.syntax is not Syntax.COMFYUI and any(map(_AND.search, texts)):
         found.append(Words("AND is read as a word; composable prompts are not supported."))
     if named := next((tag for text in texts for tag in _HYPERNET.findall(text)), None):
         found.append(Words("Hypernetworks are not supported. Read as text: “{0}”. Remove it from the prompt.", (named,)))

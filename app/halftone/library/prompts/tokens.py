@@ -17,7 +17,7 @@ from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.families.single_files import SINGLES
 from halftone.library.files.small_files import needed
 from halftone.library.prompts.prompt_chunks import COMMA, split_text, used
-from halftone.library.prompts.prompt_syntax import Syntax, at_step, changes, plain
+from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, plain
 from halftone.settings.places import resources
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Counter(Protocol):
-    def __call__(self, prompt: str, words: Mapping[str, int], syntax: Syntax = ...) -> int: ...
+    def __call__(self, prompt: str, words: Mapping[str, int], rules: Rules = ...) -> int: ...
 
 
 """Counts a prompt's tokens, with names of so many learned vectors in it."""
@@ -61,28 +61,26 @@ def make_plain_counter(model: ModelFacts) -> Callable[[str], int] | None:
     return None if tokenizer is None else lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _count(
-    model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mapping[str, int], syntax: Syntax = Syntax.HALFTONE
-) -> int:
+def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mapping[str, int], rules: Rules = OWN) -> int:
     def tokens(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False).ids
 
     if not reads_in_chunks(model.family):
-        return len(tokens(plain(prompt, syntax)))
-    last = _STEPS if changes(prompt, syntax) else 1
-    forms = {at_step(prompt, step, _STEPS, syntax) for step in range(1, last + 1)}
+        return len(tokens(plain(prompt, rules)))
+    last = _STEPS if changes(prompt, rules) else 1
+    forms = {at_step(prompt, step, _STEPS, rules) for step in range(1, last + 1)}
     room, comma, learned = reading_length(model), tokenizer.token_to_id(COMMA), places(words)
     encode, together = with_words(tokens, learned), inner(learned)
-    chunks = (split_text(form, syntax, encode, comma, room, together) for form in forms)
+    chunks = (split_text(form, rules, encode, comma, room, together) for form in forms)
     return max(used(found, room) for found in chunks)
 
 
-def cut_prompt(model: ModelFacts, prompt: str, syntax: Syntax = Syntax.HALFTONE) -> tuple[int, str] | None:
+def cut_prompt(model: ModelFacts, prompt: str, rules: Rules = OWN) -> tuple[int, str] | None:
     """(tokens of a prompt, the part that is read) where it is too long; None if it fits, or without the model's tokenizer."""
     tokenizer = None if reads_in_chunks(model.family) else _own_tokenizer(model)
     if tokenizer is None:
         return None
-    prompt = plain(prompt, syntax)
+    prompt = plain(prompt, rules)
     found, room = tokenizer.encode(prompt, add_special_tokens=False), reading_length(model)
     if len(found.ids) <= room:
         return None

@@ -24,7 +24,7 @@ from halftone.gui.kit.stock_widgets import column, icon_button, label, row, set_
 from halftone.library.add_ons.inversions import Inversion, named_of
 from halftone.library.add_ons.loras import without_tags
 from halftone.library.families.known_families import reads_in_chunks
-from halftone.library.prompts.prompt_syntax import Syntax, notes
+from halftone.library.prompts.prompt_syntax import OWN, Rules, notes
 from halftone.library.prompts.tokens import Counter, make_counter, room_for
 from halftone.library.prompts.wildcards import unfollowed
 from halftone.settings.places import resources
@@ -112,7 +112,7 @@ class PromptCounter(QLabel):
         self._counter: Counter | None = None
         self._prompt = ""
         self._words: Sequence[Inversion] = ()
-        self._syntax = Syntax.HALFTONE
+        self._rules = OWN
         self.setFont(theme.current().font("caption", numbers=True))
         self.setProperty("tone", "muted")
 
@@ -121,16 +121,16 @@ class PromptCounter(QLabel):
         self._model, self._counter = model, None
         self._background.run(partial(make_counter, model), self._ready, receiver=self)
 
-    def count(self, prompt: str, words: Sequence[Inversion] = (), syntax: Syntax = Syntax.HALFTONE) -> None:
+    def count(self, prompt: str, words: Sequence[Inversion] = (), rules: Rules = OWN) -> None:
         """Of this prompt, without the LoRAs that it names: these are not read. words: embeddings that it may name."""
-        self._prompt, self._words, self._syntax = prompt, words, syntax
+        self._prompt, self._words, self._rules = prompt, words, rules
         if self._model is None or self._counter is None:
             self.setText("")
             return
-        used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words}, syntax)
+        used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words}, rules)
         room = room_for(self._model, used)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
-        read = notes((prompt,), weights=reads_in_chunks(self._model.family), syntax=syntax)
+        read = notes((prompt,), weights=reads_in_chunks(self._model.family), rules=rules)
         signs = (*read, *unfollowed((prompt,)))
         warnings = [say(note) for note in signs]
         if used > room:
@@ -140,7 +140,7 @@ class PromptCounter(QLabel):
 
     def _ready(self, counter: Counter | None) -> None:
         self._counter = counter
-        self.count(self._prompt, self._words, self._syntax)
+        self.count(self._prompt, self._words, self._rules)
 
 
 class TakenNote(QLabel):

@@ -40,7 +40,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
-from halftone.library.prompts.prompt_syntax import syntax_of
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.session.pictures.draft import (
     Draft,
     Seed,
@@ -345,7 +345,7 @@ class CreateForm(QWidget):
     def _read(self, *_: object) -> None:
         """What the prompts say now."""
         said, words = written(self._draft), self._controller.state.embeddings.fitting
-        self.counter.count(said[0], words, syntax_of(self._draft.options))
+        self.counter.count(said[0], words, rules_of(self._draft.options))
         self.words_note.show_named(words, *said)
         self._hush()
 
