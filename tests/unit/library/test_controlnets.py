@@ -57,6 +57,10 @@ REFUSED = {
         READ["diffusers SD 1.x"].replace("conv_in.weight[320", "x.weight[320"),
         DAMAGED.format("conv_in.weight"),
     ),
+    "hints without numbers": (
+        PREFIXED.replace("input_hint_block.{0,2,4,6,8,10,12,14}.weight", "input_hint_block.weight"),
+        DAMAGED.format("controlnet_cond_embedding.conv_in.weight"),
+    ),
     "one dimension": (READ["diffusers SD 1.x"].replace("[320,4,3,3]", "[320]"), "one of its tensors has too few dimensions"),
     "T2I-Adapter": ("adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight", "it is a T2I-Adapter"),
     "IP-Adapter": ("image_proj.proj.weight[8192,1280] ip_adapter.1.to_k_ip.weight[640,2048]", "it is an IP-Adapter"),

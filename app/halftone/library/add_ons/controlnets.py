@@ -108,9 +108,9 @@ def parameter_names(header: Header) -> dict[str, str]:
     given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
     if not any(own.startswith("input_hint_block.") for own in given.values()):
         return given
-    hints = [int(match[1]) for own in given.values() if (match := _HINTS.match(own))]
+    last = max((int(match[1]) for own in given.values() if (match := _HINTS.match(own))), default=0)
     ours = unet_names(given.values())
-    return {name: _control_name(ours[own], max(hints)) for name, own in given.items()}
+    return {name: _control_name(ours[own], last) for name, own in given.items()}
 
 
 def _control_name(name: str, last: int) -> str:
