@@ -256,7 +256,7 @@ class _Way:
                 return [self._lora(node)]
             case kind if kind == _POWER_LORAS:
                 rows = [row for name, row in inputs_of(node).items() if name.startswith("lora_") and isinstance(row, dict)]
-                return [_tag(str(row.get("lora")), row.get("strength")) for row in rows if row.get("on") and row.get("lora")]
+                return [_tag(str(row.get("lora")), *_strengths(row)) for row in rows if row.get("on") and row.get("lora")]
             case "ModelSamplingSD3" | "ModelSamplingAuraFlow":
                 changes["Shift"] = self._graph.number(node, "shift")
             case "ModelSamplingFlux" if (
@@ -278,7 +278,8 @@ class _Way:
         name = self._graph.value(node, "lora_name")
         if kind_of(node) != _ALL_IN_ONE or not isinstance(name, str) or name == "None":
             return []
-        return [_tag(name, self._graph.known(node, "lora_model_strength", 1))]
+        model, words = (self._graph.known(node, f"lora_{part}_strength", 1) for part in ("model", "clip"))
+        return [_tag(name, *((model,) if words == model else (words, model)))]
 
     def _lora(self, node: Node) -> str:
         """A LoRA in A1111's words; there the weight of the text encoder stands first."""
@@ -373,6 +374,12 @@ def _enlarged(scale: Any, upscaler: str) -> Any:
 
 def _stem(name: str) -> str:
     return re.sub(r"\.(safetensors|pt|pth|ckpt|sft)$", "", name.replace("\\", "/").rpartition("/")[2])
+
+
+def _strengths(row: dict[str, Any]) -> tuple[object, ...]:
+    """As a tag has them; "strengthTwo" is that of the text encoder, where the node shows two."""
+    rest, words = row.get("strength"), row.get("strengthTwo")
+    return (rest,) if words in (None, rest) else (words, rest)
 
 
 def _tag(name: str, *weights: object) -> str:

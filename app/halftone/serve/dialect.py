@@ -28,8 +28,9 @@ from halftone.contract.request import Start
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
 from halftone.health.pictures.requests import check_multiple
+from halftone.library.prompts.prompt_syntax import Rules, Syntax, is_read_otherwise
 from halftone.metadata.parameters import number_text
-from halftone.metadata.reading import Parameters
+from halftone.metadata.reading import SYNTAX, Parameters
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -86,6 +87,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rho: float | None = None
     eta_noise_seed_delta: int | None = None
     randn_source: Literal["GPU", "CPU", "NV"] | None = None
+    emphasis: Literal["Original", "No norm", "Ignore", "None"] | None = None
     always_discard_next_to_last_sigma: bool | None = None
     sd_noise_schedule: Literal["Default", "Zero Terminal SNR"] | None = None
 
@@ -223,7 +225,7 @@ def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
-    """Steps and guidance, the noise and the schedule."""
+    """Steps and guidance, the noise and the schedule, and how the prompt is read."""
     settings = asked.override_settings
     numbers = {"Steps": asked.steps, "CFG scale": asked.cfg_scale}
     numbers |= {name: settings.get(setting) for setting, name in _NUMBERS.items()}
@@ -236,6 +238,10 @@ def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
         yield "Eta", number_text(float(eta))
     if source := settings.get("randn_source"):
         yield "RNG", str(source)
+    if emphasis := settings.get("emphasis"):
+        yield "Emphasis", str(emphasis)
+    if any(is_read_otherwise(text, Rules(Syntax.A1111)) for text in (asked.prompt, asked.negative_prompt)):
+        yield SYNTAX, "A1111"
     if schedule := settings.get("sd_noise_schedule"):
         yield "Noise Schedule", str(schedule)
     if settings.get("always_discard_next_to_last_sigma"):

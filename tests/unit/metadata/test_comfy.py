@@ -209,6 +209,8 @@ def with_power_loras(graph: Graph) -> None:
     rows = {
         "lora_1": {"on": True, "lora": "a\\ink.safetensors", "strength": 0.7},
         "lora_2": {"on": False, "lora": "b", "strength": 1},
+        "lora_3": {"on": True, "lora": "glow.safetensors", "strength": 1, "strengthTwo": 0.5},
+        "lora_4": {"on": True, "lora": "dust.safetensors", "strength": 0.6, "strengthTwo": None},
     }
     graph["10"] = node("Power Lora Loader (rgthree)", model=["4", 0], clip=["4", 1], **rows)
     put(graph, "3", model=["10", 0])
@@ -256,7 +258,7 @@ def with_sampling(graph: Graph) -> None:
         (stopped_early, {STRANGE: "KSamplerAdvanced"}, ""),
         (with_refiner, {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8"}, ""),
         (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
-        (with_power_loras, {}, " <lora:ink:0.7>"),
+        (with_power_loras, {}, " <lora:ink:0.7> <lora:glow:0.5:1> <lora:dust:0.6>"),
         (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, FreeU_V2"}, ""),
         (with_sampling, {"Shift": "3", "CFG rescale": "0.7"}, ""),
         (

@@ -69,6 +69,9 @@ def test_a_request_reads_as_the_text_of_a_picture(sent: dict[str, object], field
         ({"s_noise": 1.003, "eta": None}, {"Sigma noise": "1.003"}),
         ({"s_churn": 5, "s_tmax": None}, {"Sigma churn": "5"}),
         ({"override_settings": {"eta_ancestral": 0.5, "eta_noise_seed_delta": 31337}}, {"ENSD": "31337", "Eta": "0.5"}),
+        ({"override_settings": {"emphasis": "No norm"}}, {"Emphasis": "No norm"}),
+        ({"prompt": "a (red"}, {"Prompt syntax": "A1111"}),
+        ({"negative_prompt": "a (red:12)"}, {"Prompt syntax": "A1111"}),
         ({"override_settings": {"randn_source": "NV", "s_noise": 1.01}}, {"Sigma noise": "1.01", "RNG": "NV"}),
         (
             {"override_settings": {"sigma_min": 0.1, "sigma_max": 10, "rho": 5, "always_discard_next_to_last_sigma": True}},

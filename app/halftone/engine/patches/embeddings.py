@@ -19,7 +19,7 @@ from halftone.library.add_ons.inversions import inner, names_any, spoken, with_w
 from halftone.library.families.known_families import of_pipeline, reads_in_chunks
 from halftone.library.prompts.prompt_chunks import COMMA, Chunk
 from halftone.library.prompts.prompt_chunks import split_text as split_by
-from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, plain
+from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, is_weighted, plain
 
 Encoded = tuple[tuple[int, Any], ...]
 """(last step, what encode_prompt gives until then), in order; steps are counted from 1."""
@@ -150,14 +150,15 @@ def _in_chunks(
             return cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs)), readers
 
     empty: tuple[Any, ...] = (None, None)
-    if rules.syntax is Syntax.COMFYUI:  # the chunk after the last one is empty
+    weighted = any(is_weighted(text, rules) for text in prompt_texts(bound.arguments).values())
+    if weighted and rules.syntax is Syntax.COMFYUI:  # the chunk after the last one is empty
         empty, _ = encoded(count)
     parts: list[tuple[Any, ...]] = []
     for index in range(count):
         result, readers = encoded(index)
         norm = rules.emphasis is not Emphasis.NO_NORM
-        weighted = [_weighted(result[side], _weights(readers, side), rows, empty[side], norm=norm) for side in (0, 1)]
-        parts.append((*weighted, *result[2:]))
+        sides = [_weighted(result[side], _weights(readers, side), rows, empty[side], norm=norm) for side in (0, 1)]
+        parts.append((*sides, *result[2:]))
     return (*(_joined([part[side] for part in parts], rows) for side in (0, 1)), *parts[0][2:])
 
 
