@@ -165,6 +165,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this file can run in the place of the transformer or UNet of a model, with the other parts of that."""
     stored: dict[str, str] = {}
     """Component -> the type that most of its bytes are stored in, spelled as `stored_dtype` is."""
+    alias: str = ""
+    """Of a LoRA, the name in its metadata, by which prompts of A1111 may call it."""
     training: dict[str, int | float] = {}
     """Settings with which it is known to learn well, by their names in TrainConfig, where its note tells them."""
 

@@ -363,6 +363,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
         base=found.base,
         prediction=found.prediction,
         lacks=found.lacks,
+        alias="" if found.lora is None else found.lora.alias,
     )
     unread = unreadable(header, found)
     whole, parts = header, dict[str, str]()

@@ -10,7 +10,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.plan import Plan
 from halftone.contract.request import Extras, Lora, Numerics
 from halftone.contract.wording import Words
-from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags, without_tags
+from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, own_names, take_tags, without_tags
 from halftone.library.learned import forget, recall, remember
 from halftone.settings.store import Settings
 
@@ -62,6 +62,24 @@ def test_the_text_encoder_may_have_a_weight_of_its_own(folder: Path, weights: st
     assert [lora.weight_in(name) for name in ("text_encoder", "text_encoder_2", "unet")] == [encoder, encoder, rest]
     assert (lora.encoder_weight is None) == (encoder == rest)
     check_loras((lora,))
+
+
+def test_the_name_that_kohya_gave_is_found_too(tmp_path: Path) -> None:
+    for name, own in (("file", "More_Details"), ("one", "twin"), ("two", "twin"), ("taken", "one"), ("none", "")):
+        tensors = {"lora_unet_a.lora_down.weight": ramp(2)}
+        (tmp_path / f"{name}.safetensors").write_bytes(safetensors(tensors, {"ss_output_name": own}))
+    folders = (str(tmp_path),)
+    known = known_loras(folders)
+    assert {name: Path(path).stem for name, path in known.items()} == {
+        **{name: name for name in ("file", "one", "two", "taken", "none")},
+        "More_Details": "file",
+    }
+    assert own_names(known).keys() == {"file", "one", "two", "taken", "none"}
+    _, (lora,) = take_tags("a <lora:more_details:0.5>", known, folders)
+    assert (lora.name, lora.weight) == ("file", 0.5)
+    with pytest.raises(HalftoneError) as caught:  # two files have it
+        take_tags("a <lora:twin:0.5>", known, folders)
+    assert caught.value.code == "lora-unknown"
 
 
 def test_both_weights_have_limits(folder: Path) -> None:

@@ -5,6 +5,7 @@ https://github.com/KohakuBlueleaf/LyCORIS.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +17,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE
 from halftone.contract.parameters import check_range
-from halftone.contract.request import Lora
+from halftone.contract.request import Lora, add_on_name
 from halftone.contract.wording import Words, both
 from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
@@ -67,13 +68,22 @@ def _check_file(path: Path) -> None:
 
 
 def known_loras(folders: Iterable[str]) -> dict[str, str]:
-    """Name -> path of every LoRA below the folders."""
+    """Name -> path of every LoRA below the folders, and alias -> path where only one has it."""
     return loras_among(listed_models(folders))
 
 
 def loras_among(found: Sequence[ModelFacts]) -> dict[str, str]:
     """The same, of models that were found."""
-    return {facts.name: facts.path for facts in reversed(found) if facts.family == LORA}
+    loras = [facts for facts in reversed(found) if facts.family == LORA]
+    names = {facts.name: facts.path for facts in loras}
+    count = Counter(facts.alias for facts in loras)
+    aliases = {facts.alias: facts.path for facts in loras if facts.alias and count[facts.alias] == 1}
+    return names | {alias: path for alias, path in aliases.items() if alias not in names}
+
+
+def own_names(known: Mapping[str, str]) -> dict[str, str]:
+    """Those of `known_loras` that are names of files, so that each is listed once."""
+    return {name: path for name, path in known.items() if name == add_on_name(path)}
 
 
 def has_tags(prompt: str) -> bool:

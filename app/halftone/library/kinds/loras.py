@@ -94,6 +94,8 @@ class LoraFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: str = ""
     parts: tuple[str, ...] = ()
     layers: int = 0
+    alias: str = ""
+    """The name that kohya's scripts gave it, which A1111 writes in prompts instead of the file's."""
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -206,6 +208,7 @@ def lora_facts(shapes: Shapes, metadata: Mapping[str, str]) -> LoraFacts | None:
         base=fit.base if fit else "",
         parts=tuple(sorted(parts)),
         layers=len(found),
+        alias=metadata.get("ss_output_name", "").strip(),
     )
 
 

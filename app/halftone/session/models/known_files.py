@@ -8,7 +8,7 @@ from pathlib import Path
 from halftone.contract.facts import ModelFacts
 from halftone.library.add_ons.extras import parts_among, transformers_among
 from halftone.library.add_ons.inversions import Inversion, encoder_widths, inversion_folders, list_inversions
-from halftone.library.add_ons.loras import lora_folders, loras_among
+from halftone.library.add_ons.loras import lora_folders, loras_among, own_names
 from halftone.library.add_ons.upscalers import upscalers_among
 from halftone.library.index.known import listed_models
 from halftone.library.index.walk import is_inside, outermost
@@ -94,7 +94,10 @@ class LoraList:
         self._comparisons += 1
         number = self._comparisons
         if self._read == _own_folders(state.settings):
-            self._executor.run(lambda: _inside({**found, **own}, folders), lambda paths: self._compared(number, folders, paths))
+            self._executor.run(
+                lambda: _inside({**found, **own, **own_names(found), **own_names(own)}, folders),
+                lambda paths: self._compared(number, folders, paths),
+            )
 
     def _compared(self, number: int, folders: tuple[str, ...], paths: dict[str, str]) -> None:
         if number == self._comparisons:

@@ -10,6 +10,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import sentences
 from halftone.gui.text import error_remedy, error_sentence
+from halftone.library.add_ons.loras import own_names
 from halftone.library.prompts.completion import Known
 from halftone.library.prompts.tag_files import Tags, read_tags
 from halftone.library.prompts.wildcards import Book
@@ -72,4 +73,4 @@ def _fitting_loras(state: AppState) -> list[str]:
     """Names of the LoRAs but for those that are known to be for models of another family."""
     family = state.model.family if state.model is not None else ""
     others = {entry.path for entry in state.library.entries if entry.family and family and entry.family != family}
-    return [name for name, path in state.loras.paths.items() if path not in others]
+    return [name for name, path in own_names(state.loras.paths).items() if path not in others]

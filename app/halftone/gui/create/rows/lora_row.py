@@ -12,7 +12,7 @@ from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import column, label, row
 from halftone.gui.text import net_words
 from halftone.library.add_ons.lora_fit import check_lora_fit
-from halftone.library.add_ons.loras import check_loras, has_tags, take_tags
+from halftone.library.add_ons.loras import check_loras, has_tags, own_names, take_tags
 
 
 class LoraPart(ListRow[Lora]):
@@ -42,7 +42,7 @@ class LoraPart(ListRow[Lora]):
         self._controller.session.loras.look()
 
     def _found_known(self) -> None:
-        self.found(self._controller.state.loras.paths)
+        self.found(own_names(self._controller.state.loras.paths))
 
     def inside(self, index: int, item: Lora, head: QBoxLayout) -> QLayout:
         low, high = (f"{value:g}" for value in LORA_RANGE)
@@ -62,7 +62,8 @@ class LoraPart(ListRow[Lora]):
         if not has_tags(prompt):
             return prompt
         try:
-            rest, named = take_tags(prompt, self.known, self._controller.state.loras.folders, draws=draws)
+            loras = self._controller.state.loras
+            rest, named = take_tags(prompt, loras.paths, loras.folders, draws=draws)
             _check_all(named, self._controller.model)
         except HalftoneError as error:
             self.refused(error)
