@@ -24,6 +24,7 @@ UP: Final = 1.1
 MOST: Final = 10.0
 """Larger weights count as this: encoders give only noise beyond it."""
 _HUGE: Final = 1e6
+"""No weight is larger in any syntax."""
 _DEEPEST: Final = 64
 """A bracket further inside is text."""
 _NUMBER: Final = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
@@ -35,7 +36,6 @@ _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}(?:[eE][+-]?\d+)?\s*")
 _BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
-_A1111_BREAK: Final = re.compile(r"\s*\bBREAK\b\s*")
 _AND: Final = re.compile(r"\bAND\b")
 _HYPERNET: Final = re.compile(r"<hypernet:[^<>]+>")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
@@ -125,7 +125,7 @@ def _parse(text: str) -> Sections:
     running = [1.0]
     for index, piece in enumerate(pieces):
         if index in factors:
-            running.append(max(-_HUGE, min(_HUGE, running[-1] * factors[index])))
+            running.append(_bounded(running[-1] * factors[index]))
         elif index in ends:
             running.pop()
         elif len(piece) == 2 and piece[0] == "\\" and piece[1] in _SIGNS:
@@ -161,7 +161,7 @@ def _factor(pieces: list[str], start: int, end: int) -> float:
     if weight is None:
         return UP
     pieces[end - 1] = pieces[end - 1][: weight.start()]
-    return max(-_HUGE, min(_HUGE, float(weight[1])))
+    return _bounded(float(weight[1]))
 
 
 def _add(parts: list[Part], text: str, weight: float) -> None:
@@ -178,7 +178,7 @@ def _parse_as_a1111(text: str) -> Sections:
     opened: dict[str, list[int]] = {"(": [], "[": []}
 
     def weigh(start: int, factor: float) -> None:
-        pieces[start:] = [Part(piece.text, piece.weight * factor) for piece in pieces[start:]]
+        pieces[start:] = [Part(piece.text, _bounded(piece.weight * factor)) for piece in pieces[start:]]
 
     for match in _A1111_PIECE.finditer(text):
         sign, weight = match[0], _number(match[1])
@@ -190,7 +190,7 @@ def _parse_as_a1111(text: str) -> Sections:
         elif partner and opened[partner]:
             weigh(opened[partner].pop(), 1 / UP if partner == "[" else UP if weight is None else weight)
         else:
-            first, *others = _A1111_BREAK.split(sign)
+            first, *others = _BREAK.split(sign)
             pieces += [Part(first, 1.0), *(piece for other in others for piece in (_BROKEN, Part(other, 1.0)))]
     for bracket, factor in (("(", UP), ("[", 1 / UP)):
         for start in opened[bracket]:
@@ -202,6 +202,10 @@ def _parse_as_a1111(text: str) -> Sections:
         elif piece.text:
             sections[-1].append(piece)
     return tuple(map(tuple, sections))
+
+
+def _bounded(weight: float) -> float:
+    return max(-_HUGE, min(_HUGE, weight))
 
 
 def _number(text: str | None) -> float | None:
@@ -229,9 +233,9 @@ def _parse_as_comfy(text: str, weight: float, depth: int = 0) -> Iterator[Part]:
             words, colon, number = piece[1:-1].rpartition(":")
             written = _float(number) if colon and words else None
             yield from (
-                _parse_as_comfy(piece[1:-1], weight * UP, depth + 1)
+                _parse_as_comfy(piece[1:-1], _bounded(weight * UP), depth + 1)
                 if written is None
-                else _parse_as_comfy(words, written, depth + 1)
+                else _parse_as_comfy(words, _bounded(written), depth + 1)
             )
         else:
             yield Part(_unescaped(piece), weight)
