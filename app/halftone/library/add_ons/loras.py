@@ -40,7 +40,7 @@ _SHOWN: Final = 8
 
 def lora_key(loras: Iterable[Lora]) -> str:
     """Changes with the LoRAs, their weights, and when one of the files is rewritten; "" without any."""
-    return "\0".join(f"{lora.path}\n{lora.weights!r}\n{file_stamp(lora.path)}" for lora in loras)
+    return "\0".join(f"{lora.path}\n{':'.join(map(repr, lora.weights))}\n{file_stamp(lora.path)}" for lora in loras)
 
 
 def check_loras(loras: Iterable[Lora]) -> None:
