@@ -14,7 +14,7 @@ STRINGS: Final = {
     "ids": "job id model device picture fingerprint",
     "paths": "path folder file_names output image images mask pictures source upscaler vae transformer inversions latents resume "
     "resume_latents log lora_folders parts",
-    "names of what the user or a maker named": "name names family base wildcards styles items loras word driver",
+    "names of what the user or a maker named": "name names alias family base wildcards styles items loras word driver",
     "names inside a model": "component components module pipeline sampler samplers own_sampler lacks further without_add_ons "
     "dtypes cures upcast rescale deviation stored",
     "names of settings, and their values": "setting value settings options training axes",
