@@ -51,7 +51,6 @@ from halftone.engine.weights.offload import told_packing
 from halftone.health.faults import first_line, is_out_of_memory
 from halftone.health.pictures.run_reasons import how_it_ran
 from halftone.library.prompts.drawn_prompts import spoken
-from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.resolution_bins import computed_size
 from halftone.measure.giving_back import trim_heap
 from halftone.measure.peak import PeakMemory
@@ -115,7 +114,7 @@ class Generation:
                 upcast_sampling=numerics.upcast_sampling,
                 hooks=self._hooks(),
                 settings=(numerics, self._prepared.reads),
-                rules=rules_of(self._request.options),
+                rules=self._prepared.rules,
             )
             try:
                 for index in range(self._request.batch):

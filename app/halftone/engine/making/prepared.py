@@ -35,6 +35,7 @@ from halftone.health.precision import granted_to, states
 from halftone.library.add_ons.extras import extras_key
 from halftone.library.files.header import file_stamp
 from halftone.library.prompts.drawn_prompts import says_otherwise
+from halftone.library.prompts.prompt_syntax import Rules, rules_of
 from halftone.settings.places import data_dir
 
 
@@ -43,7 +44,7 @@ class Prepared:
     """A request resolved for the model in memory. loaded: with its task's pipeline; plan: at the beginning; stored: a plan that
     waits as a cure; numerics: the settings with the plan's; kept: a picture to decode or continue; room: memory before anything
     is placed; given: its files; binned: the pipeline computes sizes of its own; notes: for the job; reads: key of what the
-    prompts are read with.
+    prompts are read with; rules: how they are read.
     """
 
     loaded: Loaded
@@ -67,6 +68,7 @@ class Prepared:
     notes: tuple[Words, ...]
     room: Room
     reads: Hashable
+    rules: Rules
 
     def of(self, request: PictureRequest) -> "Prepared":
         """Resolve a request that differs only in its seeds; a missing seed is drawn again."""
@@ -141,4 +143,5 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
         binned=bins(pipe, resolved.options),
         notes=told_as_it_is(loaded),
         reads=reads(loaded),
+        rules=rules_of(request.options),
     )
