@@ -181,7 +181,7 @@ class DiffusersEngine:
         # nothing else that is added reaches the decoder, and its cures are those of the model alone
         put_loras(loaded, () if only_decode else extras.loras, sound=sound)
         if not only_decode:
-            put_inversions(loaded, extras.inversions)
+            put_inversions(loaded, extras.inversions)  # after the LoRAs, which may hold some
         put_ip_adapters(loaded, () if only_decode else extras.ip_adapters)
         return with_controls(loaded, () if only_decode else extras.controls)
 

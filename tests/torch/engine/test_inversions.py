@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.helpers.engine_runs import check, generate, pixels
 from tests.helpers.inversions import rows_of, same_as, saved
 from tests.helpers.loras import make_lora
@@ -82,6 +83,39 @@ def test_with_a_lora_of_the_text_encoder_too(
     spoken, _ = generate(engine, models["sd15"], "float16", prompt=SPOKEN, loras=(lora,))
     learnt, _ = generate(engine, models["sd15"], "float16", prompt=LEARNT, loras=(lora,), inversions=(files["sd15"],))
     assert (pixels(spoken) == pixels(learnt)).all()
+
+
+def with_bundled(lora: Path, embedding: str, file: Path) -> Lora:
+    """The LoRA with the embedding in its file, in the names of A1111 and OneTrainer."""
+    own = load_file(embedding)
+    ends = {name: name if name in ("clip_l", "clip_g") else "string_to_param.*" for name in own}
+    return Lora(path=str(saved(file, load_file(lora) | {f"bundle_emb.learnt.{ends[name]}": own[name] for name in own})))
+
+
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_one_in_the_file_of_a_lora_is_a_word_while_that_is_used(
+    engine: DiffusersEngine, models: dict[str, Path], files: dict[str, str], tmp_path: Path, family: str
+) -> None:
+    lora = make_lora(models[family], tmp_path / "lora.safetensors", text=("q_proj", "fc1"))
+    both = with_bundled(lora, files[family], tmp_path / "both.safetensors")
+    spoken, _ = generate(engine, models[family], prompt=SPOKEN, loras=(Lora(path=str(lora)),))
+    learnt, _ = generate(engine, models[family], prompt=LEARNT, loras=(both,))
+    after, _ = generate(engine, models[family], prompt=LEARNT)
+    unknown, _ = generate(engine, models[family], prompt=LEARNT, loras=(Lora(path=str(lora)),))
+    assert (pixels(spoken) == pixels(learnt)).all()
+    assert (pixels(unknown) != pixels(learnt)).any()
+    assert (pixels(after) != pixels(learnt)).any()
+
+
+def test_a_file_of_that_name_counts_before_the_one_in_a_lora(
+    engine: DiffusersEngine, models: dict[str, Path], files: dict[str, str], tmp_path: Path
+) -> None:
+    lora = make_lora(models["sd15"], tmp_path / "lora.safetensors")
+    other = str(same_as(models["sd15"], tmp_path / "learnt.safetensors", "blue"))
+    both = with_bundled(lora, files["sd15"], tmp_path / "both.safetensors")
+    found, _ = generate(engine, models["sd15"], prompt=LEARNT, loras=(both,), inversions=(other,))
+    wanted, _ = generate(engine, models["sd15"], prompt="a blue above", loras=(Lora(path=str(lora)),))
+    assert (pixels(found) == pixels(wanted)).all()
 
 
 @pytest.mark.parametrize(("name", "plant", "module", "prompt"), FAULTS, ids=[name for name, *_ in FAULTS])

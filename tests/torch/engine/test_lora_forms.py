@@ -215,8 +215,8 @@ SAID: dict[str, tuple[dict[str, list[int]], str]] = {
     "an unknown tensor": ({f"{K}.reshape_weight": [2]}, ONE_TENSOR),
     "another kind in the same layer": ({f"{K}.diff": [8, 16]}, ONE_TENSOR),
     "an embedding": (
-        {"bundle_emb.sunny.string_to_param.*": [2, 16]},
-        "The embedding sunny in the LoRA mine was left out. To use it, save it as a file of its own.",
+        {"bundle_emb.sunny.string_to_param.*": [2, 17]},
+        "The embedding sunny in the LoRA mine does not fit this model and was left out.",
     ),
 }
 
@@ -228,6 +228,19 @@ def test_what_is_left_out_is_named(tmp_path: Path, case: str) -> None:
     (adapter,) = read(SD1, [tmp_path / "mine.safetensors"])
     assert list(map(str, left_out([adapter]))) == [words]
     assert list(adapter.layers["unet"]) == [LINEAR]
+
+
+@pytest.mark.parametrize("end", ["string_to_param.*", "emb_params"])
+def test_an_embedding_in_it_that_fits_is_read(tmp_path: Path, end: str) -> None:
+    width = pipeline(SD1).text_encoder.config.hidden_size
+    own = drawn("sunny", [2, width])
+    tensors = {name: drawn(name, shape) for name, shape in GOOD.items()}
+    save_file(tensors | {f"bundle_emb.sunny.{end}": own}, tmp_path / "mine.safetensors")
+    (adapter,) = read(SD1, [tmp_path / "mine.safetensors"])
+    assert left_out([adapter]) == ()
+    (found,) = adapter.inversions
+    assert found.inversion.name == "sunny"
+    assert torch.equal(found.vectors["text_encoder"], own)
 
 
 def test_an_up_factor_without_the_dimensions_of_its_kernel_is_one_all_the_same(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ class Loaded:
     def extras(self) -> Extras:
         """What is used with the model now; of ControlNets and IP-Adapters the files."""
         controls = tuple(Control(path=file.path, image="") for file in self.controls)
-        inversions = tuple(one.inversion.path for one in self.inversions)
+        inversions = tuple(one.inversion.path for one in self.inversions if not one.inversion.bundled)
         return Extras(
             loras=self.loras,
             vae=self.vae and self.vae.path,

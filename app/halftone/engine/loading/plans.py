@@ -262,8 +262,9 @@ def put_fp8(loaded: Loaded, *, wanted: bool) -> None:
 
 
 def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
-    """Give the text encoders the words of these files, and of no others, as `put_loras`. Raises as `read_inversions`."""
-    before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions)
+    """Give the text encoders the words of these files and of the LoRAs, and of no others. Raises as `read_inversions`."""
+    bundled = [one for adapter in loaded.adapters for one in adapter.inversions]
+    before, after = loaded.inversions, read_inversions(loaded.pipe, loaded.facts, paths, loaded.inversions, bundled)
     if before == after:
         return
     for name in told_components((*before, *after)):

@@ -16,9 +16,17 @@ from torch import nn
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.engine.patches.embeddings import clip_encoders
+from halftone.engine.patches.embeddings import clip_encoders, takes_weights
 from halftone.engine.weights.precision import changes_by_tensor, rescaled
-from halftone.library.add_ons.inversions import Inversion, inversion_name, matching, places, read_inversion
+from halftone.library.add_ons.inversions import (
+    Inversion,
+    bundled_inversions,
+    inversion_name,
+    matched,
+    matching,
+    places,
+    read_inversion,
+)
 from halftone.library.files.header import file_stamp
 
 log = logging.getLogger(__name__)
@@ -42,26 +50,58 @@ class Vocabulary(nn.Embedding):
         return super().forward(torch.where(input < 0, input + self.weight.shape[0], input))
 
 
-def read_inversions(pipe: Any, model: ModelFacts, paths: Iterable[str], known: Sequence[Learned] = ()) -> tuple[Learned, ...]:
-    """Read inversions; the first file of a name counts. known: read into this pipeline before, and not read again.
+def read_inversions(
+    pipe: Any, model: ModelFacts, paths: Iterable[str], known: Sequence[Learned] = (), bundled: Iterable[Learned] = ()
+) -> tuple[Learned, ...]:
+    """Read inversions; the first of a name counts. known: read into this pipeline before, and not read again; bundled: in LoRAs,
+    which count after the files.
 
     Raises HalftoneError inversion-missing, inversion-not-one, inversion-other-base or inversion-broken.
     """
-    at_hand = {(one.inversion.path, one.version): one for one in known}
+    at_hand = {(one.inversion.path, one.version): one for one in known if not one.inversion.bundled}
     by_name: dict[str, str] = {}
     for path in paths:
         by_name.setdefault(inversion_name(path).casefold(), path)
-    return tuple(at_hand.get((path, file_stamp(path))) or _read(pipe, model, path) for path in by_name.values())
+    found = {name: at_hand.get((path, file_stamp(path))) or _read(pipe, model, path) for name, path in by_name.items()}
+    for one in bundled:
+        found.setdefault(one.inversion.name.casefold(), one)
+    return tuple(found.values())
 
 
 def _read(pipe: Any, model: ModelFacts, path: str) -> Learned:
     version, inversion = file_stamp(path), read_inversion(path)
     encoders = clip_encoders(pipe)
-    tensors = matching(inversion, [encoder.config.hidden_size for encoder in encoders.values()], model)
-    vectors = {component: _tensor(inversion, tensor) for component, tensor in zip(encoders, tensors, strict=True)}
-    if not all(bool(found.isfinite().all()) for found in vectors.values()):
+    vectors = _vectors(inversion, encoders, matching(inversion, _widths(encoders), model))
+    if not _finite(vectors):
         raise HalftoneError("inversion-broken", name=inversion.name)
     return Learned(inversion, version, vectors)
+
+
+def bundled_in(pipe: Any, path: str) -> tuple[tuple[Learned, ...], tuple[str, ...]]:
+    """The embeddings in the file of a LoRA, and the names of those that do not fit the model. Raises HalftoneError."""
+    version, encoders = file_stamp(path), clip_encoders(pipe) if takes_weights(pipe) else {}
+    found: list[Learned] = []
+    unfit: list[str] = []
+    for name, inversion in bundled_inversions(path).items():
+        tensors = matched(inversion, _widths(encoders)) if inversion is not None else None
+        vectors = _vectors(inversion, encoders, tensors) if inversion is not None and tensors is not None else {}
+        if inversion is not None and vectors and _finite(vectors):  # numbers that are not finite are the LoRA's damage
+            found.append(Learned(inversion, version, vectors))
+        else:
+            unfit.append(name)
+    return tuple(found), tuple(unfit)
+
+
+def _widths(encoders: Mapping[str, Any]) -> list[int]:
+    return [encoder.config.hidden_size for encoder in encoders.values()]
+
+
+def _vectors(inversion: Inversion, encoders: Iterable[str], tensors: Iterable[str]) -> dict[str, torch.Tensor]:
+    return {component: _tensor(inversion, tensor) for component, tensor in zip(encoders, tensors, strict=True)}
+
+
+def _finite(vectors: Mapping[str, torch.Tensor]) -> bool:
+    return all(bool(found.isfinite().all()) for found in vectors.values())
 
 
 def _tensor(inversion: Inversion, name: str) -> torch.Tensor:
@@ -73,9 +113,9 @@ def _tensor(inversion: Inversion, name: str) -> torch.Tensor:
     return tensor.reshape(-1, tensor.shape[-1]).float()
 
 
-def words_key(inversions: Iterable[Learned]) -> tuple[tuple[str, str], ...]:
+def words_key(inversions: Iterable[Learned]) -> tuple[tuple[str, str, str], ...]:
     """Changes with the files, and when one of them is rewritten."""
-    return tuple((one.inversion.path, one.version) for one in inversions)
+    return tuple((one.inversion.name, one.inversion.path, one.version) for one in inversions)
 
 
 def told_components(inversions: Iterable[Learned]) -> set[str]:

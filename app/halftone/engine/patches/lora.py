@@ -25,6 +25,7 @@ from halftone.contract.request import Lora
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries, silent_loaders
+from halftone.engine.patches.inversions import Learned, bundled_in
 from halftone.engine.patches.lora_rows import (
     arrived,
     changed,
@@ -35,7 +36,7 @@ from halftone.engine.patches.lora_rows import (
     with_lengths,
     without_lengths,
 )
-from halftone.engine.patches.lycoris import EMBEDDING, T5, Unusable, read_changes
+from halftone.engine.patches.lycoris import T5, Unusable, read_changes
 from halftone.engine.weights.packed import Added, PackedLinear
 from halftone.engine.weights.parts import components
 from halftone.engine.weights.precision import changes_by_tensor
@@ -105,8 +106,10 @@ class Adapter:
     total: int = 0
     unread: int = 0
     """Tensors of it that hold changes of kinds that are not known for their layers."""
-    embeddings: tuple[str, ...] = ()
-    """Names of textual inversions in it, which are not used."""
+    inversions: tuple[Learned, ...] = ()
+    """The embeddings in it."""
+    unfit: tuple[str, ...] = ()
+    """Names of embeddings in it that do not fit the model."""
 
 
 def read_adapters(pipe: Any, model: ModelFacts, loras: Iterable[Lora], known: Sequence[Adapter] = ()) -> tuple[Adapter, ...]:
@@ -142,9 +145,7 @@ def _read(pipe: Any, model: ModelFacts, lora: Lora, networks: _Networks) -> Adap
         raise other_base(lora, model, Words("its tensors have other names or sizes than the model's"), str(error)) from error
     if not read.layers:
         raise other_base(lora, model, Words("none of its tensors fits the model"))
-    names = (tensor.name for tensor in read_header(path).tensors if tensor.name.startswith(EMBEDDING))
-    embeddings = dict.fromkeys(name.removeprefix(EMBEDDING).partition(".")[0] for name in names)
-    return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread, tuple(embeddings))
+    return Adapter(lora, read.layers, version, bad, read.left_out, read.total, read.unread, *bundled_in(pipe, lora.path))
 
 
 class _Read(NamedTuple):
@@ -247,8 +248,8 @@ def left_out(adapters: Iterable[Adapter]) -> tuple[Words, ...]:
         for adapter in found
         if adapter.unread
     ]
-    own = "The embedding {0} in the LoRA {1} was left out. To use it, save it as a file of its own."
-    embeddings = [Words(own, (name, adapter.lora.name)) for adapter in found for name in adapter.embeddings]
+    own = "The embedding {0} in the LoRA {1} does not fit this model and was left out."
+    embeddings = [Words(own, (name, adapter.lora.name)) for adapter in found for name in adapter.unfit]
     return (*layers, *tensors, *embeddings)
 
 

@@ -20,6 +20,7 @@ from torch import nn
 
 from halftone.contract.wording import Words
 from halftone.engine.weights.recipe import Delta, Product, Whole
+from halftone.library.add_ons.inversions import BUNDLED
 from halftone.library.add_ons.loras import layers_of
 from halftone.library.families.layer_names import NAMINGS, layer_places
 from halftone.library.families.original_names import original_unet_names
@@ -32,8 +33,6 @@ _PEFT_FILE: Final = "adapter_model"
 _PEFT_CONFIG: Final = "adapter_config.json"
 _DIFFUSERS_CONFIG: Final = "lora_adapter_metadata"
 """Entry of a file's own metadata in which diffusers keeps what peft writes into a file beside it."""
-EMBEDDING: Final = "bundle_emb."
-"""Begins the names of a textual inversion's tensors in the file of a LoRA."""
 T5: Final = "T5EncoderModel"
 _T5_NUMBER: Final = 3
 """kohya's scripts and ComfyUI count it third, also where a model has only one encoder beside it."""
@@ -301,7 +300,7 @@ def read_changes(path: Path, networks: Mapping[str, nn.Module]) -> Found:
     Raises ValueError or RuntimeError where a layer has another size than the network's, Unusable where it lacks something or
     cannot be cut as the network is, OSError or SafetensorError.
     """
-    tensors = {name: tensor for name, tensor in load_file(path).items() if not name.startswith(EMBEDDING)}
+    tensors = {name: tensor for name, tensor in load_file(path).items() if not name.startswith(BUNDLED)}
     layers = layers_of(tensors)
     config = _config(path)
     known: dict[int, tuple[str, dict[str, dict[str, Rows | None]]]] = {}

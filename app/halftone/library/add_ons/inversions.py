@@ -17,7 +17,7 @@ from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, reads_in_chunks
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
-from halftone.library.files.header import read_header
+from halftone.library.files.header import TensorInfo, read_header
 from halftone.library.models import model_files
 from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, parse
 from halftone.settings.store import Settings
@@ -28,6 +28,8 @@ _LARGEST: Final = 2**23
 """Bytes: 75 vectors for the two widest encoders are a quarter of it."""
 _STEPS: Final = 20
 _WIDTHS: Final = {SD1.name: (768,), SD2.name: (1024,), SDXL.name: (768, 1280), REFINER.name: (1280,)}
+BUNDLED: Final = "bundle_emb."
+"""Begins the names of an embedding's tensors in the file of a LoRA."""
 _BOTH: Final = ("clip_l", "clip_g")
 """Tensors of a file for two encoders, by the encoder."""
 
@@ -36,17 +38,18 @@ Tokens = Callable[[str], Sequence[int]]
 
 class Inversion(msgspec.Struct, frozen=True, kw_only=True):
     """tensors: encoder ("clip_l", "clip_g", or "" where there is one) -> name in the file; widths: encoder -> numbers of a
-    vector; vectors: places that it takes in a prompt.
+    vector; vectors: places that it takes in a prompt; bundled: its name where it stands in the file of a LoRA, else "".
     """
 
     path: str
     tensors: dict[str, str]
     widths: dict[str, int]
     vectors: int
+    bundled: str = ""
 
     @property
     def name(self) -> str:
-        return inversion_name(self.path)
+        return self.bundled or inversion_name(self.path)
 
 
 def inversion_name(path: str) -> str:
@@ -61,15 +64,35 @@ def read_inversion(path: str) -> Inversion:
     found = recognise(header, file.stem)
     if found.kind != "embedding":
         raise HalftoneError("inversion-not-one", path=path, detail=instead(found, Words("embedding")))
-    names = [tensor.name for tensor in header.tensors if 0 < len(tensor.shape) <= 2]
-    tensors = {encoder: encoder for encoder in _BOTH if encoder in names} or ({"": names[0]} if names else {})
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
-    if not counts or max(counts) > MOST or min(counts) < 1:
+    one = _of_tensors(path, header.tensors)
+    if one is None:
         detail = Words("it holds no vectors, or more than {0}", (str(MOST),))
         raise HalftoneError("inversion-not-one", path=path, detail=detail)
+    return one
+
+
+def _of_tensors(path: str, held: Iterable[TensorInfo], bundled: str = "") -> Inversion | None:
+    """bundled: its name in a LoRA. None where there are no vectors, too many, or in a LoRA others beside them."""
+    start = f"{BUNDLED}{bundled}." if bundled else ""
+    shapes = {tensor.name.removeprefix(start): tensor.shape for tensor in held if 0 < len(tensor.shape) <= 2}
+    tensors = {encoder: encoder for encoder in _BOTH if encoder in shapes} or ({"": next(iter(shapes))} if shapes else {})
+    if bundled and len(tensors) < len(shapes):
+        return None
+    counts = {shapes[name][0] if len(shapes[name]) == 2 else 1 for name in tensors.values()}
+    if not counts or max(counts) > MOST or min(counts) < 1:
+        return None
     widths = {encoder: shapes[name][-1] for encoder, name in tensors.items()}
-    return Inversion(path=path, tensors=tensors, widths=widths, vectors=max(counts))
+    names = {encoder: start + name for encoder, name in tensors.items()}
+    return Inversion(path=path, tensors=names, widths=widths, vectors=max(counts), bundled=bundled)
+
+
+def bundled_inversions(path: str) -> dict[str, Inversion | None]:
+    """Name -> the embedding that stands in the file of a LoRA, as A1111 and OneTrainer put it there; None: it is none."""
+    held: dict[str, list[TensorInfo]] = {}
+    for tensor in read_header(Path(path)).tensors:
+        if tensor.name.startswith(BUNDLED):
+            held.setdefault(tensor.name.removeprefix(BUNDLED).partition(".")[0], []).append(tensor)
+    return {name: _of_tensors(path, own, name) for name, own in held.items()}
 
 
 def check_inversion_fit(paths: Iterable[str], model: ModelFacts) -> None:
