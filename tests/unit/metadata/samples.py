@@ -1,6 +1,7 @@
 """Pictures of other programs, written as their own code writes them, with the settings that these were given.
 
-`python -m tests.unit.metadata.samples` prints how many settings are read right, are missing and are false, for each program.
+`python -m tests.unit.metadata.samples`, or `pytest -rP tests/unit/metadata/test_samples.py`, prints how many settings are read
+right, are missing and are false, for each program.
 """
 
 import gzip
@@ -128,7 +129,7 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _table(samples: Iterable[dict[str, Any]]) -> str:
+def table(samples: Iterable[dict[str, Any]]) -> str:
     rows: dict[str, list[Score]] = {}
     lines: list[str] = []
     for sample in samples:
@@ -149,4 +150,4 @@ def _row(name: str, scores: list[Score]) -> str:
 
 
 if __name__ == "__main__":
-    print(_table(SAMPLES))
+    print(table(SAMPLES))

@@ -13,6 +13,7 @@ from tests.unit.metadata.written import KINDS
 
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import Parameters, parse_parameters
+from halftone.metadata.source_type import source_type
 
 REFERENCES = Path(__file__).parents[2] / "references" / "foreign_parsers.json"
 FOUND: dict[str, dict[str, Any]] = json.loads(REFERENCES.read_text(encoding="utf-8"))["kinds"]
@@ -83,6 +84,11 @@ READERS: dict[str, Callable[[Parameters], dict[str, str]]] = {
 def test_the_parsers_were_given_what_halftone_writes(kind: str) -> None:
     """Else they are to be asked again."""
     assert written(kind) == FOUND[kind]["text"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_library_reads_iptcs_source_type_in_four_formats(kind: str) -> None:
+    assert FOUND[kind]["exifreader"] == {"png,jpg,webp,jxl": source_type(KINDS[kind][0])}
 
 
 @pytest.mark.parametrize("program", READERS)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.metadata.samples import SAMPLES, score
+from tests.unit.metadata.samples import SAMPLES, score, table
 
 from halftone.metadata.a1111_relatives import parameters_of_text
 
@@ -22,6 +22,7 @@ def test_a_sample_is_read_right_and_nothing_false_is_said(sample: dict[str, Any]
 def test_there_are_samples_of_all_programs() -> None:
     assert len(set(NAMES)) == len(SAMPLES) >= 90
     assert len({sample["program"] for sample in SAMPLES}) >= 11
+    print(table(SAMPLES))
 
 
 LINE = "\nSteps: 20, Sampler: Euler, Seed: 1"

@@ -55,6 +55,9 @@ KINDS: dict[str, tuple[ResolvedRequest, PictureFacts]] = {
     "styles": _one(negative="ink", styles=("film", "night, rain"), written="a sun", written_negative="ink"),
     "options": _one(negative="ink", options={"eta": 0.5, "guidance_rescale": 0.7}),
     "embeddings": _one(negative="ink", inversions=("/e/bad hand.safetensors", "/e/glow.pt")),
+    "A1111's syntax and emphasis": _one(prompt="a (red:1.3) [sun", negative="ink", options={"prompt_syntax": 1, "emphasis": 1}),
+    "ComfyUI's syntax": _one(prompt="a (red:1.3) embedding:glow", negative="ink", options={"prompt_syntax": 2}),
+    "a LoRA with two weights": _one(negative="ink", loras=(Lora(path="/l/ink.safetensors", weight=0.8, encoder_weight=0.6),)),
     "a cure": (resolved(negative="ink"), picture_facts(state="recovered", cures={"vae": "upcast-region", "unet": "rescale"})),
     "a stopped one": (resolved(negative="ink"), picture_facts(steps=9, stopped_of=20)),
 }
