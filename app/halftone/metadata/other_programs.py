@@ -95,6 +95,7 @@ _INVOKE: Final = _Program(
         "strength": "Denoising strength", "clip_skip": "Clip skip", "rand_device": "RNG", "app_version": "Version",
         "model_weights": "Model", "sampler": "Sampler", "cfg_rescale_multiplier": "CFG rescale",
         "guidance": "Distilled CFG Scale", "refiner_model": "Refiner", "refiner_start": "Refiner switch at",
+        "qwen_image_shift": "Shift", "z_image_shift": "Shift", "qwen_image_vae": "VAE",
     },
     _SIZE | {
         "generation_mode", "loras", "canvas_v2_metadata", "model_hash", "app_id", "type", "postprocessing", "hrf_enabled",
@@ -115,6 +116,9 @@ _INVOKE: Final = _Program(
     ("positive_prompt", "negative_prompt"),
     _COMPEL,
 )  # fmt: skip
+_INVOKE_MODELS: Final = ("model", "vae", "refiner_model", "qwen_image_vae")
+_INVOKE_USUAL: Final = {"z_image_shift": "auto", "dype_preset": "off"}
+"""What stands there unless somebody changed it."""
 _EASY: Final = _Program(
     "Easy Diffusion",
     {
@@ -133,6 +137,13 @@ _EASY_TITLES: Final = {
     "Embedding models": "use_embeddings_model", "Distilled Guidance": "distilled_guidance_scale",
 }  # fmt: skip
 """The same keys as it writes them for people, one a line."""
+_EASY_OTHERS: Final = frozenset({
+    "use_controlnet_model", "control_filter_to_apply", "control_alpha", "tiling", "use_face_correction", "use_upscale",
+    "upscale_amount", "latent_upscaler_steps", "use_hypernetwork_model", "hypernetwork_strength",
+})  # fmt: skip
+"""Keys of what has no name in A1111."""
+_EASY_DISTILLED: Final = "3.5"
+"""What stands there unless somebody changed it."""
 _DRAW: Final = _Program(
     "Draw Things",
     {**_USUAL, "scale": "CFG scale", "model": "Model", "strength": "Denoising strength", "shift": "Shift"},
@@ -289,14 +300,15 @@ def _novel_chunks(comment: str, texts: Mapping[str, str]) -> Parameters | None:
 def _invoke(values: Values) -> Parameters:
     """Versions 3 to 6."""
     loras = [(_model_name(one.get("model") or one.get("lora")), one.get("weight", 1)) for one in _dicts(values.get("loras"))]
-    named: dict[str, Any] = {key: _model_name(values.get(key)) for key in ("model", "vae", "refiner_model") if values.get(key)}
+    named: dict[str, Any] = {key: _model_name(values.get(key)) for key in _INVOKE_MODELS if values.get(key)}
+    named |= {key: None for key, usual in _INVOKE_USUAL.items() if values.get(key) == usual}
     if "refiner_model" not in named:
         named |= dict.fromkeys(("refiner_start", "refiner_steps", "refiner_scheduler", "refiner_cfg_scale"))
     named["cfg_rescale_multiplier"] = values.get("cfg_rescale_multiplier") or None
     skipped = values.get("clip_skip")
     named["clip_skip"] = skipped + 1 if isinstance(skipped, int) and skipped > 0 else None
     device = values.get("rand_device")
-    named["rand_device"] = device.upper() if isinstance(device, str) else None
+    named["rand_device"] = {"cuda": "GPU"}.get(device, device.upper()) if isinstance(device, str) else None
     return _read(_INVOKE, {**values, **named}, _size(values.get("width"), values.get("height")), loras)
 
 
@@ -339,6 +351,9 @@ def _easy_diffusion(values: Values) -> Parameters:
     whole = {_EASY_TITLES.get(name, name): value for name, value in values.items()}
     skipped = {"True": 2, "False": None}.get(str(whole.get("clip_skip")), whole.get("clip_skip"))
     whole["clip_skip"] = skipped  # which is one layer, or none
+    if value_text(whole.get("guidance_scale")) not in ("1", "1.0"):  # it is written for every model
+        distilled = whole.pop("distilled_guidance_scale", None)
+        whole |= {"Distilled Guidance": distilled} if value_text(distilled) != _EASY_DISTILLED else {}
     names, weights = (_listed(whole.get(key)) for key in ("use_lora_model", "lora_alpha"))
     pairs = zip(names, [*weights, *[1] * len(names)], strict=False)
     loras = [(name, 1 if weight is None else weight) for name, weight in pairs if name and name not in _NOTHING]
@@ -347,7 +362,7 @@ def _easy_diffusion(values: Values) -> Parameters:
 
 def _easy_chunk(_text: str, texts: Mapping[str, str]) -> Parameters | None:
     """Each value in a chunk of its own."""
-    known = {*_EASY.names, *_EASY.quiet, *_EASY_TITLES, *_EASY.prompt, "clip_skip"}
+    known = {*_EASY.names, *_EASY.quiet, *_EASY_TITLES, *_EASY.prompt, *_EASY_OTHERS}
     return _easy_diffusion({name: value for name, value in texts.items() if name in known})
 
 

@@ -252,6 +252,20 @@ def test_a_picture_of_another_program_is_read_whole(name: str, tmp_path: Path) -
     assert said_by(write(tmp_path)) == wanted
 
 
+def test_what_easy_diffusion_has_no_place_for_in_a1111_keeps_its_name(tmp_path: Path) -> None:
+    more = {"use_controlnet_model": "canny", "control_filter_to_apply": "canny", "tiling": "xy", "use_upscale": "4x"}
+    found = said_by(png(tmp_path, **{key: str(value) for key, value in (EASY | more).items()}))
+    assert found.fields == EASY_SAID.fields | more
+
+
+@pytest.mark.parametrize(("guidance", "kept"), [(1, "Distilled CFG Scale"), (6.5, "Distilled Guidance")])
+def test_easy_diffusion_writes_the_guidance_of_flux_for_every_model(tmp_path: Path, guidance: float, kept: str) -> None:
+    changed = EASY | {"guidance_scale": guidance, "distilled_guidance_scale": 3.2}
+    found = said_by(png(tmp_path, **{key: str(value) for key, value in changed.items()}))
+    assert found.fields[kept] == "3.2"
+    assert found.fields["CFG scale"] == str(guidance)
+
+
 def test_a_caption_beside_a_picture_is_no_setting(tmp_path: Path) -> None:
     path = beside(tmp_path, "picture.txt", "a red lighthouse, steps: wet, sampler: none")
     with pytest.raises(HalftoneError, match="contains no settings"):
