@@ -379,7 +379,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Use the cure that the check offers instead.",
     ),
     "no-one-file": (
-        "Halftone cannot write this {family} model as one file.",
+        "Halftone cannot write this {family} model as one file: {detail}.",
         "Use the other program's settings instead, or save the repaired copy as a folder.",
     ),
     "train-config": ("{file} is not a valid training file: {problem}.", "Correct it and try again."),

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import Layout
+from halftone.contract.wording import Words
 from halftone.library.families.original_layout import Made, one_file
 from halftone.library.families.single_files import configs
 from halftone.library.files.copies import layout_of
@@ -49,12 +50,14 @@ def plan_file(facts: ModelFacts) -> FilePlan:
     try:
         told = configs(facts.family, Header(infos, {}), facts.path)
     except HalftoneError as error:
-        raise HalftoneError("no-one-file", str(error.facts.get("detail", error)), family=facts.family) from error
+        detail = Words("its sizes are those of no model of this family")
+        raise HalftoneError("no-one-file", str(error), family=facts.family, detail=detail) from error
     for name in held:
         own = read_json(Path(facts.path) / name / "config.json")
         wrong = [key for key in _SILENT if key in own and key in told[name] and not _same(own[key], told[name][key])]
         if wrong:
-            raise HalftoneError("no-one-file", f"{name}: {wrong[0]} is {own[wrong[0]]}", family=facts.family)
+            detail = Words("{0} of its {1} is {2}, and such a file does not say that", (wrong[0], name, str(own[wrong[0]])))
+            raise HalftoneError("no-one-file", family=facts.family, detail=detail)
     return FilePlan(made, held)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.families.original_names import Naming, Shapes, original_unet_names
 from halftone.library.families.single_files import SINGLES, places
 from halftone.library.files.header import Header, TensorInfo
@@ -63,7 +64,7 @@ def one_file(family: str, parts: Mapping[str, Shapes]) -> tuple[Made, ...]:
     Raises HalftoneError no-one-file where the family has no such file, or a part cannot be named in it.
     """
     if family not in SINGLES:
-        raise HalftoneError("no-one-file", family=family)
+        raise HalftoneError("no-one-file", family=family, detail=Words("there is no such file of this family"))
     made = tuple(tensor for component, shapes in parts.items() for tensor in _component(family, component, shapes))
     infos = tuple(TensorInfo(one.name, "F32", one.shape, 0, 0) for one in made)
     held = places(family, Header(infos, {}))
@@ -71,14 +72,15 @@ def one_file(family: str, parts: Mapping[str, Shapes]) -> tuple[Made, ...]:
     wanted = {(name, _modern(own)) for name, own in wanted if not own.endswith(_POSITIONS)}
     found = {(name, own.removeprefix(_TEXT)) for name, own in held if own != _TABLE}
     if wanted != found or len({one.name for one in made}) != len(made):
-        raise HalftoneError("no-one-file", f"differs: {sorted(wanted ^ found)[:4]}", family=family)
+        detail = Words("such a file has no place for the tensor {0}", (".".join(min(wanted ^ found)),))
+        raise HalftoneError("no-one-file", family=family, detail=detail)
     return made
 
 
 def _component(family: str, component: str, shapes: Shapes) -> Iterator[Made]:
     single = SINGLES[family]
     if component not in single.prefixes:
-        raise HalftoneError("no-one-file", component, family=family)
+        raise HalftoneError("no-one-file", family=family, detail=Words("such a file has no place for its {0}", (component,)))
     start = single.prefixes[component][0]
     if component == "unet":
         found = _unet(shapes)

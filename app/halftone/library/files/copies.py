@@ -64,7 +64,7 @@ def check_copy(facts: ModelFacts, output: str, layout: Layout | None = None) -> 
     """
     is_file = (layout or layout_of(facts)) == "file"
     if is_file and not can_be_written(facts, "file"):
-        raise HalftoneError("no-one-file", family=facts.family)
+        raise HalftoneError("no-one-file", family=facts.family, detail=Words("there is no such file of this family"))
     path = Path(output).expanduser().absolute()
     folder = path.parent
     if not os.path.isdir(folder):
