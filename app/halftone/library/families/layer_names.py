@@ -75,7 +75,7 @@ _Z_BLOCK: Final[_Inside] = {
     "attention.q_norm": "attention.norm_q",
     "attention.k_norm": "attention.norm_k",
 }
-_Z_IMAGE: Final = Naming(
+Z_IMAGE_NAMES: Final = Naming(
     width="x_embedder.weight",
     outer={
         "x_embedder": "all_x_embedder.2-1",
@@ -83,6 +83,8 @@ _Z_IMAGE: Final = Naming(
         "final_layer.adaLN_modulation.1": "all_final_layer.2-1.adaLN_modulation.1",
     },
     blocks={name: (name, _Z_BLOCK) for name in ("layers", "noise_refiner", "context_refiner")},
+    alike=True,
+    bare=((r"(x|cap)_pad_token", r"\1_pad_token"),),
 )
 _LUMINA_BLOCK: Final[_Inside] = {
     "attention.qkv": _OUTWARD,
@@ -148,7 +150,7 @@ NAMINGS: Final[dict[str, Naming]] = {
     "SD3Transformer2DModel": SD3_NAMES,
     "ChromaTransformer2DModel": _CHROMA,
     "Flux2Transformer2DModel": _FLUX2,
-    "ZImageTransformer2DModel": _Z_IMAGE,
+    "ZImageTransformer2DModel": Z_IMAGE_NAMES,
     "Lumina2Transformer2DModel": _LUMINA2,
     "WanTransformer3DModel": _WAN,
 }

@@ -148,6 +148,25 @@ def sd3(shapes: Shapes) -> Config:
     }
 
 
+def z_image(shapes: Shapes) -> Config:
+    """The configuration of ZImageTransformer2DModel, whose patches are 2 × 2."""
+    if any(name.startswith("siglip_") for name in shapes):
+        raise ValueError("a model that reads pictures, too")
+    width, inward = shapes["x_embedder.weight"]
+    head = shapes["layers.0.attention.q_norm.weight"][0]
+    side = 3 * head // 8
+    return {
+        "in_channels": inward // 4,
+        "dim": width,
+        "n_layers": count_blocks(shapes, r"layers\.(\d+)\."),
+        "n_refiner_layers": count_blocks(shapes, r"noise_refiner\.(\d+)\."),
+        "n_heads": width // head,
+        "n_kv_heads": width // head,
+        "cap_feat_dim": shapes["cap_embedder.1.weight"][1],
+        "axes_dims": [head - 2 * side, side, side],
+    }
+
+
 def t5(shapes: Shapes) -> Config:
     """The configuration of T5EncoderModel."""
     table = shapes.get("shared.weight") or shapes["encoder.embed_tokens.weight"]
