@@ -12,7 +12,6 @@ _MARKS: Final = (
     "pad_token",
     "extra_ids",
     "model_max_length",
-    "padding_side",
     "chat_template",
 )
 

@@ -86,6 +86,8 @@ Z_IMAGE_NAMES: Final = Naming(
     alike=True,
     bare=((r"(x|cap)_pad_token", r"\1_pad_token"),),
 )
+QWEN_NAMES: Final = Naming(width="img_in.weight", outer={}, blocks={}, alike=True)
+"""Its makers published it as diffusers has it."""
 _LUMINA_BLOCK: Final[_Inside] = {
     "attention.qkv": _OUTWARD,
     "attention.out": "attn.to_out.0",
@@ -131,7 +133,7 @@ _WAN_BLOCK: Final[_Inside] = {
     "ffn.2": "ffn.net.2",
     "norm3": "norm2",
 }
-_WAN: Final = Naming(
+WAN_NAMES: Final = Naming(
     width="patch_embedding.weight",
     outer={
         "time_embedding.0": "condition_embedder.time_embedder.linear_1",
@@ -144,6 +146,8 @@ _WAN: Final = Naming(
         "head.head": "proj_out",
     },
     blocks={"blocks": ("blocks", _WAN_BLOCK)},
+    alike=True,
+    bare=((r"head\.modulation", "scale_shift_table"), (r"(blocks\.\d+)\.modulation", r"\1.scale_shift_table")),
 )
 NAMINGS: Final[dict[str, Naming]] = {
     "FluxTransformer2DModel": _FLUX,
@@ -152,7 +156,7 @@ NAMINGS: Final[dict[str, Naming]] = {
     "Flux2Transformer2DModel": _FLUX2,
     "ZImageTransformer2DModel": Z_IMAGE_NAMES,
     "Lumina2Transformer2DModel": _LUMINA2,
-    "WanTransformer3DModel": _WAN,
+    "WanTransformer3DModel": WAN_NAMES,
 }
 """By the network's class in diffusers."""
 

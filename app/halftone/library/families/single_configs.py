@@ -12,6 +12,7 @@ Config = dict[str, Any]
 
 _HEAD: Final = 64
 """Channels of one attention head: in CLIP, in the UNets after the first family, in SD 3 where no norm of it tells."""
+_WAN_HEAD: Final = 128
 _UNUSED: Final = 23
 """The text encoder of Stable Diffusion 2 has one more layer, which is never used: diffusers reads the result before it."""
 
@@ -164,6 +165,38 @@ def z_image(shapes: Shapes) -> Config:
         "n_kv_heads": width // head,
         "cap_feat_dim": shapes["cap_embedder.1.weight"][1],
         "axes_dims": [head - 2 * side, side, side],
+    }
+
+
+def qwen_image(shapes: Shapes) -> Config:
+    """The configuration of QwenImageTransformer2DModel, whose patches are 2 × 2."""
+    width, channels = shapes["img_in.weight"]
+    head = shapes["transformer_blocks.0.attn.norm_q.weight"][0]
+    side = 7 * head // 16
+    return {
+        "in_channels": channels,
+        "out_channels": shapes["proj_out.weight"][0] // 4,
+        "num_layers": count_blocks(shapes, r"transformer_blocks\.(\d+)\."),
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": shapes["txt_in.weight"][1],
+        "axes_dims_rope": [head - 2 * side, side, side],
+    }
+
+
+def wan(shapes: Shapes) -> Config:
+    """The configuration of WanTransformer3DModel, whose attention heads have 128 numbers."""
+    width, channels, *patch = shapes["patch_embedding.weight"]
+    return {
+        "patch_size": patch,
+        "num_attention_heads": width // _WAN_HEAD,
+        "in_channels": channels,
+        "out_channels": shapes["head.head.weight"][0] // math.prod(patch),
+        "text_dim": shapes["text_embedding.0.weight"][1],
+        "freq_dim": shapes["time_embedding.0.weight"][1],
+        "ffn_dim": shapes["blocks.0.ffn.0.weight"][0],
+        "num_layers": count_blocks(shapes, r"blocks\.(\d+)\."),
+        "cross_attn_norm": "blocks.0.norm3.weight" in shapes,
     }
 
 

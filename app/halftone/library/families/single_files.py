@@ -11,9 +11,9 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.families import llm_parts, single_configs
-from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL, Z_IMAGE
-from halftone.library.families.layer_names import Z_IMAGE_NAMES
+from halftone.library.families import llm_parts, single_configs, video_vaes
+from halftone.library.families.known_families import BY_NAME, FLUX, QWEN_IMAGE, REFINER, SD1, SD2, SD3, SDXL, WAN, Z_IMAGE
+from halftone.library.families.layer_names import QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
 from halftone.library.families.original_names import (
     FLUX_NAMES,
     SD3_NAMES,
@@ -26,6 +26,7 @@ from halftone.library.families.original_names import (
 )
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
+from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, WAN_22_PART
 from halftone.settings.places import resources
 
 Config = dict[str, Any]
@@ -45,7 +46,9 @@ class Reader(NamedTuple):
 class Single(msgspec.Struct, frozen=True, kw_only=True):
     """Where a family's parts are in a file. key: its folder in resources/configs; prefixes: component -> prefixes of its tensors;
     optional: components that it runs without; naming: of its transformer, None for a UNet. readers: of other parts than CLIP, T5
-    and AutoencoderKL. written: other programs read such a model in one file, so that a folder can become one.
+    and AutoencoderKL. written: other programs read such a model in one file, so that a folder can become one. layout: whose names
+    the transformer has there. words_only: a model of the family that needs a picture runs only as a folder,
+    as do those with these bases (apart).
     """
 
     key: str
@@ -54,6 +57,9 @@ class Single(msgspec.Struct, frozen=True, kw_only=True):
     naming: Naming | None = None
     readers: dict[str, Reader] = {}
     written: bool = True
+    layout: str = ORIGINAL
+    words_only: bool = False
+    apart: tuple[str, ...] = ()
 
     def starts(self, component: str) -> tuple[str, ...]:
         """The beginnings of its tensors' names."""
@@ -115,6 +121,27 @@ SINGLES: Final[dict[str, Single]] = {
         readers={"text_encoder": Reader(llm_parts.inner_names, llm_parts.decoder)},
         written=False,
     ),
+    QWEN_IMAGE.name: Single(
+        key="qwen-image",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("qwen25_7b")},
+        naming=QWEN_NAMES,
+        readers={
+            "vae": Reader(video_vaes.wan_names, video_vaes.wan),
+            "text_encoder": Reader(llm_parts.vision_names, llm_parts.vision_decoder),
+        },
+        written=False,
+        layout=DIFFUSERS,
+        words_only=True,
+    ),
+    WAN.name: Single(
+        key="wan",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("umt5xxl")},
+        naming=WAN_NAMES,
+        readers={"vae": Reader(video_vaes.wan_names, video_vaes.wan)},
+        written=False,
+        words_only=True,
+        apart=(WAN_22_PART, "Wan 2.2 5B"),
+    ),
 }
 """By the name of the family."""
 
@@ -127,6 +154,8 @@ _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "sd3": single_configs.sd3,
     "flux": single_configs.flux,
     "z-image": single_configs.z_image,
+    "qwen-image": single_configs.qwen_image,
+    "wan": single_configs.wan,
 }
 
 _PARTS: Final = {
@@ -258,7 +287,9 @@ def _complete(
     """Complete the configuration of a part from the shapes of its tensors."""
     shapes = own[part]
     if part in single.readers:
-        found[part] |= single.readers[part].config(shapes)
+        for name, value in single.readers[part].config(shapes).items():
+            inner = isinstance(value, dict)  # the configuration of a network inside it
+            found[part][name] = found[part][name] | value if inner else value
     elif part == "vae":
         found[part] |= single_configs.vae({ours: shapes[name] for name, ours in vae_names(shapes).items()})
     elif part not in DENOISERS:

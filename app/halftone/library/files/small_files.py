@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.library.families.known_families import FLUX, SD3, Z_IMAGE
+from halftone.library.families.known_families import FLUX, QWEN_IMAGE, SD3, WAN, Z_IMAGE
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text, system_words
 from halftone.settings.places import small_files_dir
@@ -49,8 +49,28 @@ T5: Final = SmallFile(
     first=("<pad>", "</s>", "<unk>"),
 )
 """The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 have it too, but only for
-those who accepted their terms. Its extra ids may be among its words. Other tokenizers of as many words, as XLNet's, begin otherwise.
+those who accepted their terms.
+Its extra ids may be among its words. Other tokenizers of as many words, as XLNet's, begin otherwise.
 """
+UMT5: Final = SmallFile(
+    repository="Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
+    path="tokenizer/tokenizer.json",
+    size=16_837_417,
+    folder="umt5",
+    kind="Unigram",
+    words=(256_000, 256_384),
+    first=("<pad>", "</s>", "<unk>"),
+)
+_QWEN: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+QWEN25: Final = SmallFile(
+    repository="Qwen/Qwen2.5-VL-7B-Instruct",
+    path="tokenizer.json",
+    size=7_031_645,
+    folder="qwen2.5",
+    kind="BPE",
+    words=(151_643, 151_936),
+    marks=_QWEN,
+)
 QWEN3: Final = SmallFile(
     repository="Qwen/Qwen3-4B",
     path="tokenizer.json",
@@ -58,12 +78,14 @@ QWEN3: Final = SmallFile(
     folder="qwen3",
     kind="BPE",
     words=(151_643, 151_936),
-    marks=("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+    marks=_QWEN,
 )
 _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {
     FLUX.name: {"tokenizer_2": T5},
     SD3.name: {"tokenizer_3": T5},
     Z_IMAGE.name: {"tokenizer": QWEN3},
+    QWEN_IMAGE.name: {"tokenizer": QWEN25},
+    WAN.name: {"tokenizer": UMT5},
 }
 """Family -> component -> its file."""
 LARGEST: Final = 64_000_000
