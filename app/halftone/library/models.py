@@ -30,7 +30,6 @@ from halftone.library.files.gguf_header import read_any
 from halftone.library.files.header import Header
 from halftone.library.files.small_files import check_here
 from halftone.library.index.walk import SKIPPED
-from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.samplers import samplers_of
 from halftone.library.tasks import only_a_stage
@@ -367,7 +366,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
     )
     unread = unreadable(header, found)
     whole, parts = header, dict[str, str]()
-    if found.kind in ("checkpoint", "denoiser") and found.family in SINGLES and found.naming == ORIGINAL and unread is None:
+    if found.kind in ("checkpoint", "denoiser") and _can_be_whole(found) and unread is None:
         parts = parts_beside(path, found.family, header)
         whole = joined(found.family, header, parts)
     elif found.lacks:
@@ -390,18 +389,24 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
     return _with_parts(facts, configs(facts.family, whole, facts.path), own_size=found.size != BY_NAME[found.family].size)
 
 
+def _can_be_whole(found: Recognised) -> bool:
+    """Whether such a file, with the parts beside it, can be a whole model."""
+    single = SINGLES.get(found.family)
+    return (
+        single is not None
+        and found.naming == single.layout
+        and not ((single.words_only and found.takes) or found.base in single.apart)
+    )
+
+
 def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | None:
     """Why this file makes no picture; None where it does. whole: with the parts beside it; unread: why its denoiser cannot be
     read.
     """
-    if found.kind not in ("checkpoint", "denoiser") or found.family not in SINGLES or unread is not None:
+    if found.kind not in ("checkpoint", "denoiser") or not _can_be_whole(found) or unread is not None:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
-    if (
-        not (by_shapes or found.alike)
-        or found.naming != ORIGINAL
-        or (found.kind == "checkpoint" and found.quantised not in ("", SCALED))
-    ):
+    if not (by_shapes or found.alike) or (found.kind == "checkpoint" and found.quantised not in ("", SCALED)):
         return why_not(found)
     lacking = missing_parts(found.family, whole)
     if lacking and found.kind == "denoiser":

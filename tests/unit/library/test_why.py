@@ -18,7 +18,6 @@ from tests.unit.library.test_recognise import (
     SDXL,
     VAE,
     WAN,
-    Z_IMAGE,
 )
 
 from halftone.contract.errors import HalftoneError
@@ -173,9 +172,6 @@ VIDEO_VAE = "decoder.mid.block_1.conv1.conv.weight[512,512,3,3,3]"
 LLAVA = "model.layers.0.self_attn.q_proj.weight[4096,4096] model.embed_tokens.weight[128320,4096]"
 SPLIT = {
     "FLUX.2 dev": (FLUX2, {"vae/flux2-vae": PARTS["vae-flux2"][0], "text_encoders/mistral": PARTS["mistral"][0]}),
-    "Qwen-Image": (QWEN, {"vae/qwen_image_vae": PARTS["vae-wan"][0], "text_encoders/qwen_2.5_vl_7b": PARTS["qwen2.5-vl"][0]}),
-    "Wan 14B": (WAN, {"vae/wan_2.1_vae": PARTS["vae-wan"][0], "text_encoders/umt5_xxl": PARTS["umt5"][0]}),
-    "Z-Image": (Z_IMAGE, {"vae/ae": PARTS["vae-16"][0], "clip/qwen_3_4b": PARTS["qwen3"][0]}),
     "HunyuanVideo": (
         "double_blocks.0.img_attn.qkv.weight[9216,3072] txt_in.individual_token_refiner.blocks.0.norm1.weight[3072]",
         {"vae/hunyuan": VIDEO_VAE, "text_encoders/llava": LLAVA, "text_encoders/clip_l": PARTS["clip-l"][0]},
@@ -206,3 +202,24 @@ def test_of_a_model_of_several_files_only_what_lacks_beside_it_is_named(base: st
             assert said.startswith(f"it holds only the denoiser of {base}; a run also needs these parts: ")
             assert kind in said.partition("parts: ")[2].partition("; and")[0]
             assert "," not in said.partition("parts: ")[2].partition("; and")[0]
+
+
+APART = {
+    "qwen_image_edit_2509": (QWEN, "Qwen-Image Edit"),
+    "wan2.2_t2v_high_noise_14B": (WAN, "Wan 2.2 14B (one of its two denoisers)"),
+    "wan2.2_ti2v_5B": (WAN.replace("[5120,16,1,2,2]", "[3072,48,1,2,2]"), "Wan 2.2 5B"),
+}
+"""Name of a file: the denoiser, and its base."""
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_model_that_needs_more_than_its_family_runs_only_as_a_folder(name: str, tmp_path: Path) -> None:
+    denoiser, base = APART[name]
+    for folder in ("diffusion_models", "vae", "text_encoders"):
+        (tmp_path / folder).mkdir()
+    path = write_sparse(tmp_path / "diffusion_models" / f"{name}.safetensors", header(denoiser))
+    for file, part in (("vae/vae", "vae-wan"), ("text_encoders/umt5", "umt5"), ("text_encoders/qwen", "qwen2.5-vl")):
+        write_sparse(tmp_path / f"{file}.safetensors", header(PARTS[part][0]))
+    facts = describe(str(path))
+    assert facts.base == base
+    assert refusal(facts).startswith(f"it holds only the denoiser of {base}, which runs only as a diffusers folder, with")

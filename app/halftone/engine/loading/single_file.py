@@ -31,6 +31,7 @@ from halftone.library.families.single_files import (
 from halftone.library.families.split_files import model_header
 from halftone.library.files.gguf_header import GGUF
 from halftone.library.files.header import Header, read_header
+from halftone.library.files.small_files import tokenizer_file
 from halftone.library.prompts.tokens import merges, vocabulary
 
 
@@ -55,7 +56,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
             if library is None or kind is None:
                 parts[name] = None
             elif name.startswith("tokenizer"):
-                parts[name] = _tokenizer(kind, found[name])
+                parts[name] = _tokenizer(facts.family, name, kind, found[name])
             elif name == "scheduler":
                 parts[name] = getattr(diffusers, kind).from_config(found[name])
             else:
@@ -133,9 +134,9 @@ def _opened(path: Path) -> Generator[Any]:
         yield file
 
 
-def _tokenizer(kind: str, config: Config) -> Any:
+def _tokenizer(family: str, name: str, kind: str, config: Config) -> Any:
     if kind != "CLIPTokenizer":
-        return small_tokenizer(kind, config)
+        return small_tokenizer(kind, config, tokenizer_file(family, name))
     from transformers import CLIPTokenizer
 
     marks = {name: config[name] for name in ("bos_token", "eos_token", "unk_token", "pad_token", "model_max_length")}

@@ -77,13 +77,14 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     """
     with tables_left_empty():
         made = empty(kind, config)
-    wanted = {place.tensor for place in places.values()}
+    needed = {name.removeprefix("text_model.") for name in made.state_dict()}  # some text encoders are wrapped
+    wanted = {place.tensor for name, place in places.items() if name.removeprefix("text_model.") in needed}
     owners = {name.removesuffix(_WEIGHT) for name in wanted}
     own = [one for one in header.tensors if one.name in wanted or (is_scale(one.name) and one.name.rpartition(".")[0] in owners)]
     tensors = mapped(path, [(one.name, one) for one in own])
     found: dict[str, torch.Tensor] = {}
     for name in made.state_dict():
-        place = places.get(name) or places.get(name.removeprefix("text_model."))  # some text encoders are wrapped
+        place = places.get(name) or places.get(name.removeprefix("text_model."))
         if place is not None:
             value = tensors[place.tensor]
             value = value[slice(*place.rows)] if place.rows else value

@@ -75,7 +75,7 @@ _Z_BLOCK: Final[_Inside] = {
     "attention.q_norm": "attention.norm_q",
     "attention.k_norm": "attention.norm_k",
 }
-_Z_IMAGE: Final = Naming(
+Z_IMAGE_NAMES: Final = Naming(
     width="x_embedder.weight",
     outer={
         "x_embedder": "all_x_embedder.2-1",
@@ -83,7 +83,11 @@ _Z_IMAGE: Final = Naming(
         "final_layer.adaLN_modulation.1": "all_final_layer.2-1.adaLN_modulation.1",
     },
     blocks={name: (name, _Z_BLOCK) for name in ("layers", "noise_refiner", "context_refiner")},
+    alike=True,
+    bare=((r"(x|cap)_pad_token", r"\1_pad_token"),),
 )
+QWEN_NAMES: Final = Naming(width="img_in.weight", outer={}, blocks={}, alike=True)
+"""Its makers published it as diffusers has it."""
 _LUMINA_BLOCK: Final[_Inside] = {
     "attention.qkv": _OUTWARD,
     "attention.out": "attn.to_out.0",
@@ -129,7 +133,7 @@ _WAN_BLOCK: Final[_Inside] = {
     "ffn.2": "ffn.net.2",
     "norm3": "norm2",
 }
-_WAN: Final = Naming(
+WAN_NAMES: Final = Naming(
     width="patch_embedding.weight",
     outer={
         "time_embedding.0": "condition_embedder.time_embedder.linear_1",
@@ -142,15 +146,17 @@ _WAN: Final = Naming(
         "head.head": "proj_out",
     },
     blocks={"blocks": ("blocks", _WAN_BLOCK)},
+    alike=True,
+    bare=((r"head\.modulation", "scale_shift_table"), (r"(blocks\.\d+)\.modulation", r"\1.scale_shift_table")),
 )
 NAMINGS: Final[dict[str, Naming]] = {
     "FluxTransformer2DModel": _FLUX,
     "SD3Transformer2DModel": SD3_NAMES,
     "ChromaTransformer2DModel": _CHROMA,
     "Flux2Transformer2DModel": _FLUX2,
-    "ZImageTransformer2DModel": _Z_IMAGE,
+    "ZImageTransformer2DModel": Z_IMAGE_NAMES,
     "Lumina2Transformer2DModel": _LUMINA2,
-    "WanTransformer3DModel": _WAN,
+    "WanTransformer3DModel": WAN_NAMES,
 }
 """By the network's class in diffusers."""
 

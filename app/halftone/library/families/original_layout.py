@@ -63,7 +63,7 @@ def one_file(family: str, parts: Mapping[str, Shapes]) -> tuple[Made, ...]:
 
     Raises HalftoneError no-one-file where the family has no such file, or a part cannot be named in it.
     """
-    if family not in SINGLES:
+    if family not in SINGLES or not SINGLES[family].written:
         raise HalftoneError("no-one-file", family=family, detail=Words("there is no such file of this family"))
     made = tuple(tensor for component, shapes in parts.items() for tensor in _component(family, component, shapes))
     infos = tuple(TensorInfo(one.name, "F32", one.shape, 0, 0) for one in made)

@@ -159,12 +159,15 @@ class Place(NamedTuple):
 
 class Naming(msgspec.Struct, frozen=True, kw_only=True):
     """width: a tensor whose first edge is the width of the network. outer: layer -> layer; blocks: list of blocks -> (its name in
-    diffusers, layer in the block -> layer, or the layers whose rows follow one another in it).
+    diffusers, layer in the block -> layer, or the layers whose rows follow one another in it). alike: other layers have the same
+    name in both; bare: (pattern, parameter) of tensors that are no layer's weight or bias.
     """
 
     width: str
     outer: dict[str, str]
     blocks: dict[str, tuple[str, dict[str, str | tuple[str, ...]]]]
+    alike: bool = False
+    bare: tuple[tuple[str, str], ...] = ()
 
 
 _OUTWARD: Final = ("attn.to_q", "attn.to_k", "attn.to_v")
@@ -258,7 +261,7 @@ _TABLE: Final = "pos_embed"
 """A tensor of Stable Diffusion 3 that is no part of a layer."""
 _MODULATION: Final = ".adaLN_modulation."
 _KINDS: Final = ("weight", "bias", "scale")
-_BLOCK: Final = re.compile(r"(\w+)\.(\d+)\.(.+)")
+_BLOCK: Final = re.compile(r"([a-z_.]+)\.(\d+)\.(.+)")
 
 
 def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Place]]:
@@ -269,7 +272,9 @@ def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Pl
             yield f"{_TABLE}.{_TABLE}", Place(tensor)
             continue
         layer, _, kind = tensor.rpartition(".")
-        if kind not in _KINDS:  # factors of 8-bit numbers
+        if kind not in _KINDS:  # factors of 8-bit numbers, and what stands alone
+            found = ((pattern, ours) for pattern, ours in naming.bare if re.fullmatch(pattern, tensor))
+            yield from ((re.sub(pattern, ours, tensor), Place(tensor)) for pattern, ours in found)
             continue
         names = _layers(naming, layer)
         ends = [width * (number + 1) for number in range(len(names) - 1)] + [shape[0] if shape else 1]
@@ -281,11 +286,12 @@ def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Pl
 
 def _layers(naming: Naming, layer: str) -> tuple[str, ...]:
     """The layers of diffusers in the place of one; () for an unknown one."""
+    same = (layer,) if naming.alike else ()
     if (name := naming.outer.get(layer)) is not None:
         return (name,)
     match = _BLOCK.fullmatch(layer)
     if match is None or match[1] not in naming.blocks:
-        return ()
+        return same
     ours, inside = naming.blocks[match[1]]
-    found = inside.get(match[3], ())
+    found = inside.get(match[3], match[3] if naming.alike else ())
     return tuple(f"{ours}.{match[2]}.{name}" for name in ((found,) if isinstance(found, str) else found))

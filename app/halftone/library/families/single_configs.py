@@ -12,6 +12,7 @@ Config = dict[str, Any]
 
 _HEAD: Final = 64
 """Channels of one attention head: in CLIP, in the UNets after the first family, in SD 3 where no norm of it tells."""
+_WAN_HEAD: Final = 128
 _UNUSED: Final = 23
 """The text encoder of Stable Diffusion 2 has one more layer, which is never used: diffusers reads the result before it."""
 
@@ -145,6 +146,57 @@ def sd3(shapes: Shapes) -> Config:
         "pos_embed_max_size": math.isqrt(shapes["pos_embed"][1]),
         "dual_attention_layers": [index for index in range(layers) if f"joint_blocks.{index}.x_block.attn2.qkv.weight" in shapes],
         "qk_norm": "rms_norm" if norm else None,
+    }
+
+
+def z_image(shapes: Shapes) -> Config:
+    """The configuration of ZImageTransformer2DModel, whose patches are 2 × 2."""
+    if any(name.startswith("siglip_") for name in shapes):
+        raise ValueError("a model that reads pictures, too")
+    width, inward = shapes["x_embedder.weight"]
+    head = shapes["layers.0.attention.q_norm.weight"][0]
+    side = 3 * head // 8
+    return {
+        "in_channels": inward // 4,
+        "dim": width,
+        "n_layers": count_blocks(shapes, r"layers\.(\d+)\."),
+        "n_refiner_layers": count_blocks(shapes, r"noise_refiner\.(\d+)\."),
+        "n_heads": width // head,
+        "n_kv_heads": width // head,
+        "cap_feat_dim": shapes["cap_embedder.1.weight"][1],
+        "axes_dims": [head - 2 * side, side, side],
+    }
+
+
+def qwen_image(shapes: Shapes) -> Config:
+    """The configuration of QwenImageTransformer2DModel, whose patches are 2 × 2."""
+    width, channels = shapes["img_in.weight"]
+    head = shapes["transformer_blocks.0.attn.norm_q.weight"][0]
+    side = 7 * head // 16
+    return {
+        "in_channels": channels,
+        "out_channels": shapes["proj_out.weight"][0] // 4,
+        "num_layers": count_blocks(shapes, r"transformer_blocks\.(\d+)\."),
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": shapes["txt_in.weight"][1],
+        "axes_dims_rope": [head - 2 * side, side, side],
+    }
+
+
+def wan(shapes: Shapes) -> Config:
+    """The configuration of WanTransformer3DModel, whose attention heads have 128 numbers."""
+    width, channels, *patch = shapes["patch_embedding.weight"]
+    return {
+        "patch_size": patch,
+        "num_attention_heads": width // _WAN_HEAD,
+        "in_channels": channels,
+        "out_channels": shapes["head.head.weight"][0] // math.prod(patch),
+        "text_dim": shapes["text_embedding.0.weight"][1],
+        "freq_dim": shapes["time_embedding.0.weight"][1],
+        "ffn_dim": shapes["blocks.0.ffn.0.weight"][0],
+        "num_layers": count_blocks(shapes, r"blocks\.(\d+)\."),
+        "cross_attn_norm": "blocks.0.norm3.weight" in shapes,
     }
 
 

@@ -4,15 +4,16 @@ The configurations of the families are in `resources/configs`; the file's own sh
 variant is read as it is. No weight is read.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.library.families import single_configs
-from halftone.library.families.known_families import BY_NAME, FLUX, REFINER, SD1, SD2, SD3, SDXL
+from halftone.library.families import llm_parts, single_configs, video_vaes
+from halftone.library.families.known_families import BY_NAME, FLUX, QWEN_IMAGE, REFINER, SD1, SD2, SD3, SDXL, WAN, Z_IMAGE
+from halftone.library.families.layer_names import QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
 from halftone.library.families.original_names import (
     FLUX_NAMES,
     SD3_NAMES,
@@ -25,6 +26,7 @@ from halftone.library.families.original_names import (
 )
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
+from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, WAN_22_PART
 from halftone.settings.places import resources
 
 Config = dict[str, Any]
@@ -34,15 +36,30 @@ _FIRST: Final = ("first_stage_model.",)
 _VAE: Final = (*_FIRST, "vae.")
 
 
+class Reader(NamedTuple):
+    """How a part is read. names: tensors -> each with its parameter; config: from the shapes of the tensors."""
+
+    names: Callable[[Iterable[str]], dict[str, str]]
+    config: Callable[[single_configs.Shapes], Config]
+
+
 class Single(msgspec.Struct, frozen=True, kw_only=True):
     """Where a family's parts are in a file. key: its folder in resources/configs; prefixes: component -> prefixes of its tensors;
-    optional: components that it runs without; naming: of its transformer, None for a UNet.
+    optional: components that it runs without; naming: of its transformer, None for a UNet. readers: of other parts than CLIP, T5
+    and AutoencoderKL. written: other programs read such a model in one file, so that a folder can become one. layout: whose names
+    the transformer has there. words_only: a model of the family that needs a picture runs only as a folder,
+    as do those with these bases (apart).
     """
 
     key: str
     prefixes: dict[str, tuple[str, ...]]
     optional: tuple[str, ...] = ()
     naming: Naming | None = None
+    readers: dict[str, Reader] = {}
+    written: bool = True
+    layout: str = ORIGINAL
+    words_only: bool = False
+    apart: tuple[str, ...] = ()
 
     def starts(self, component: str) -> tuple[str, ...]:
         """The beginnings of its tensors' names."""
@@ -97,6 +114,34 @@ SINGLES: Final[dict[str, Single]] = {
         prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("clip_l"), "text_encoder_2": _comfy("t5xxl")},
         naming=FLUX_NAMES,
     ),
+    Z_IMAGE.name: Single(
+        key="z-image",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("qwen3_4b")},
+        naming=Z_IMAGE_NAMES,
+        readers={"text_encoder": Reader(llm_parts.inner_names, llm_parts.decoder)},
+        written=False,
+    ),
+    QWEN_IMAGE.name: Single(
+        key="qwen-image",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("qwen25_7b")},
+        naming=QWEN_NAMES,
+        readers={
+            "vae": Reader(video_vaes.wan_names, video_vaes.wan),
+            "text_encoder": Reader(llm_parts.vision_names, llm_parts.vision_decoder),
+        },
+        written=False,
+        layout=DIFFUSERS,
+        words_only=True,
+    ),
+    WAN.name: Single(
+        key="wan",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("umt5xxl")},
+        naming=WAN_NAMES,
+        readers={"vae": Reader(video_vaes.wan_names, video_vaes.wan)},
+        written=False,
+        words_only=True,
+        apart=(WAN_22_PART, "Wan 2.2 5B"),
+    ),
 }
 """By the name of the family."""
 
@@ -108,6 +153,9 @@ _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "sd3": single_configs.sd3,
     "flux": single_configs.flux,
+    "z-image": single_configs.z_image,
+    "qwen-image": single_configs.qwen_image,
+    "wan": single_configs.wan,
 }
 
 _PARTS: Final = {
@@ -175,7 +223,9 @@ def places(family: str, header: Header) -> dict[tuple[str, str], Place]:
             if component in DENOISERS and single.naming is not None:
                 inside = dict(transformer_places(single.naming, own))
             else:
-                inside = _by_name(_NAMES.get(component, text_names)(own), own)
+                reader = single.readers.get(component)
+                names = _NAMES.get(component, text_names) if reader is None else reader.names
+                inside = _by_name(names(own), own)
             found |= {(component, name): place._replace(tensor=start + place.tensor) for name, place in inside.items()}
     return found
 
@@ -236,7 +286,11 @@ def _complete(
 ) -> None:
     """Complete the configuration of a part from the shapes of its tensors."""
     shapes = own[part]
-    if part == "vae":
+    if part in single.readers:
+        for name, value in single.readers[part].config(shapes).items():
+            inner = isinstance(value, dict)  # the configuration of a network inside it
+            found[part][name] = found[part][name] | value if inner else value
+    elif part == "vae":
         found[part] |= single_configs.vae({ours: shapes[name] for name, ours in vae_names(shapes).items()})
     elif part not in DENOISERS:
         is_t5 = any("SelfAttention" in tensor for tensor in shapes)

@@ -53,7 +53,7 @@ def layout_of(facts: ModelFacts) -> Layout:
 
 def can_be_written(facts: ModelFacts, layout: Layout) -> bool:
     """Whether a copy can have this layout."""
-    return layout == layout_of(facts) or facts.family in SINGLES
+    return layout == layout_of(facts) or (facts.family in SINGLES and SINGLES[facts.family].written)
 
 
 def check_copy(facts: ModelFacts, output: str, layout: Layout | None = None) -> Path:

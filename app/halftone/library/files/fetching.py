@@ -48,7 +48,7 @@ def fetch(file: SmallFile, on_way: OnWay = lambda _done, _whole: None) -> Path:
     Raises HalftoneError fetch-refused, fetch-token, fetch-missing, fetch-failed, disk-full.
     """
     data = _downloaded(file, on_way)
-    if why := unfit(data):
+    if why := unfit(data, file):
         raise _failed(file, Words(_CAME[why]))
     try:
         file.place.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.library.families.known_families import FLUX, SD3
+from halftone.library.families.known_families import FLUX, QWEN_IMAGE, SD3, WAN, Z_IMAGE
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text, system_words
 from halftone.settings.places import small_files_dir
@@ -20,12 +20,18 @@ from halftone.settings.regular_files import read_regular
 
 
 class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
-    """repository, path: on the hub; size: bytes there, as published; folder: in Halftone's data."""
+    """A tokenizer. repository, path: on the hub; size: bytes there, as published; folder: in Halftone's data. kind: of its words;
+    words: (least, most) of them; first: its first ones; marks: some that it has anywhere.
+    """
 
     repository: str
     path: str
     size: int
     folder: str
+    kind: str
+    words: tuple[int, int]
+    first: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @property
     def place(self) -> Path:
@@ -33,19 +39,57 @@ class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
         return small_files_dir() / self.folder / Path(self.path).name
 
 
-T5: Final = SmallFile(repository="google-t5/t5-base", path="tokenizer.json", size=1_389_353, folder="t5")
+T5: Final = SmallFile(
+    repository="google-t5/t5-base",
+    path="tokenizer.json",
+    size=1_389_353,
+    folder="t5",
+    kind="Unigram",
+    words=(32_000, 32_128),
+    first=("<pad>", "</s>", "<unk>"),
+)
 """The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 have it too, but only for
 those who accepted their terms.
+Its extra ids may be among its words. Other tokenizers of as many words, as XLNet's, begin otherwise.
 """
-_NEEDED: Final[dict[str, dict[str, SmallFile]]] = {FLUX.name: {"tokenizer_2": T5}, SD3.name: {"tokenizer_3": T5}}
+UMT5: Final = SmallFile(
+    repository="Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
+    path="tokenizer/tokenizer.json",
+    size=16_837_417,
+    folder="umt5",
+    kind="Unigram",
+    words=(256_000, 256_384),
+    first=("<pad>", "</s>", "<unk>"),
+)
+_QWEN: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+QWEN25: Final = SmallFile(
+    repository="Qwen/Qwen2.5-VL-7B-Instruct",
+    path="tokenizer.json",
+    size=7_031_645,
+    folder="qwen2.5",
+    kind="BPE",
+    words=(151_643, 151_936),
+    marks=_QWEN,
+)
+QWEN3: Final = SmallFile(
+    repository="Qwen/Qwen3-4B",
+    path="tokenizer.json",
+    size=11_422_654,
+    folder="qwen3",
+    kind="BPE",
+    words=(151_643, 151_936),
+    marks=_QWEN,
+)
+_NEEDED: Final[dict[str, dict[str, SmallFile]]] = {
+    FLUX.name: {"tokenizer_2": T5},
+    SD3.name: {"tokenizer_3": T5},
+    Z_IMAGE.name: {"tokenizer": QWEN3},
+    QWEN_IMAGE.name: {"tokenizer": QWEN25},
+    WAN.name: {"tokenizer": UMT5},
+}
 """Family -> component -> its file."""
 LARGEST: Final = 64_000_000
 """Bytes of the largest file that is looked into: no tokenizer comes near."""
-
-_T5_MARKS: Final = ("<pad>", "</s>", "<unk>")
-"""T5's first words. Other tokenizers of as many words, as XLNet's, begin otherwise."""
-_T5_SIZES: Final = range(32_000, 32_129)
-"""T5's words; its extra ids may be among them, and its table ends at 32 128."""
 
 Unfit = Literal["damaged", "other"]
 _UNFIT: Final[dict[Unfit, str]] = {
@@ -68,6 +112,11 @@ def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
     return tuple(dict.fromkeys(own[name] for name in facts.components if name in own))
 
 
+def tokenizer_file(family: str, component: str) -> SmallFile:
+    """The file of a tokenizer of a whole model in one file."""
+    return _NEEDED[family][component]
+
+
 def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:
     """Those of them that are missing or damaged."""
     return tuple(file for file in needed(facts) if not _is_here(file))
@@ -78,14 +127,14 @@ def _is_here(file: SmallFile) -> bool:
         now = file.place.stat()
     except OSError:
         return False
-    return _is_fit(str(file.place), now.st_mtime_ns, now.st_size)
+    return _is_fit(file, now.st_mtime_ns, now.st_size)
 
 
 @lru_cache(maxsize=8)
-def _is_fit(path: str, _changed: int, size: int) -> bool:
+def _is_fit(file: SmallFile, _changed: int, size: int) -> bool:
     """Looked into once as long as the file is the same: models are listed often."""
     try:
-        return size <= LARGEST and not unfit(read_regular(path))
+        return size <= LARGEST and not unfit(read_regular(str(file.place)), file)
     except OSError:
         return False
 
@@ -99,37 +148,37 @@ def check_here(facts: ModelFacts) -> None:
         raise HalftoneError("model-needs-files", path=facts.path, files=names, folder=str(files[0].place.parent))
 
 
-def unfit(data: bytes) -> Unfit | None:
-    """Why these bytes are not T5's tokenizer; None when they are."""
+def unfit(data: bytes, file: SmallFile) -> Unfit | None:
+    """Why these bytes are not this tokenizer; None when they are."""
     try:
         kind = msgspec.json.decode(data, type=_Tokenizer).model.type
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return "damaged"
-    if kind != "Unigram":
+    if kind != file.kind:
         return "other"
-    size, marks = _read(data)
-    if not size:
+    if (words := _read(data)) is None:
         return "damaged"
-    return None if size in _T5_SIZES and marks == _T5_MARKS else "other"
+    least, most = file.words
+    begins = all(words.get(mark) == index for index, mark in enumerate(file.first))
+    return None if least <= len(words) <= most and begins and words.keys() >= {*file.marks} else "other"
 
 
-def _read(data: bytes) -> tuple[int, tuple[str | None, ...]]:
-    """(words, the first of them) of a tokenizer that can read unknown letters, too; 0 words where it fails."""
+def _read(data: bytes) -> dict[str, int] | None:
+    """The words of a tokenizer that can read unknown letters, too; None where it fails."""
     from tokenizers import Tokenizer
 
     try:
         tokenizer = Tokenizer.from_buffer(data)
-        read = bool(tokenizer.encode("a red sun ○").ids)
-        return tokenizer.get_vocab_size() if read else 0, tuple(map(tokenizer.id_to_token, range(len(_T5_MARKS))))
+        return tokenizer.get_vocab() if tokenizer.encode("a red sun ○").ids else None
     except Exception:  # noqa: BLE001 - all that the library raises
-        return 0, ()
+        return None
 
 
 def take(file: SmallFile, source: str) -> Path:
     """Copy a user's own file to its place. Raises HalftoneError small-file-unfit; the user's file stays as it is."""
     try:
         data = read_regular(source) if Path(source).stat().st_size <= LARGEST else b""
-        found = unfit(data)
+        found = unfit(data, file)
         why = None if found is None else Words(_UNFIT[found])
         if why is None:
             file.place.parent.mkdir(parents=True, exist_ok=True)

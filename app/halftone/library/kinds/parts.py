@@ -77,6 +77,7 @@ TEXT_ENCODERS: Final[tuple[PartKind, ...]] = (
     _kind(of.CLIP_L, _OPEN + "[2304,*]", "token_embedding.weight"),
     _kind("OpenCLIP", "{transformer.,}resblocks.0.*", "token_embedding.weight"),
     _kind(of.UMT5, _T5, _T5_TABLE + "[256384,4096]"),
+    _kind(of.UMT5, _T5, "{encoder.,}block.1.layer.0.SelfAttention.relative_attention_bias.weight", _T5_TABLE + "[*,4096]"),
     _kind(of.MT5, _T5, _T5_TABLE + "[250112,2048]"),
     _kind(of.PILE_T5, _T5, _T5_TABLE + "[32128,2048]"),
     _kind(of.T5_XXL, _T5, _T5_TABLE + "[32128,4096]"),

@@ -1,0 +1,68 @@
+"""VAEs of videos, which Qwen-Image has too: their makers' names -> those of diffusers, and their configurations."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from halftone.library.families.original_names import Shapes
+from halftone.library.families.single_configs import count_blocks
+
+Config = dict[str, Any]
+
+_UPWARD: Final = re.compile(r"decoder\.upsamples\.(\d+)\.(.+)")
+_WAN_RESIDUAL: Final = (
+    (r"\.residual\.0\.", ".norm1."),
+    (r"\.residual\.2\.", ".conv1."),
+    (r"\.residual\.3\.", ".norm2."),
+    (r"\.residual\.6\.", ".conv2."),
+    (r"\.shortcut\.", ".conv_shortcut."),
+)
+_WAN: Final = (
+    (r"^conv1\.", "quant_conv."),
+    (r"^conv2\.", "post_quant_conv."),
+    (r"^(encoder|decoder)\.conv1\.", r"\1.conv_in."),
+    (r"^(encoder|decoder)\.head\.0\.", r"\1.norm_out."),
+    (r"^(encoder|decoder)\.head\.2\.", r"\1.conv_out."),
+    (r"^(encoder|decoder)\.middle\.0\.", r"\1.mid_block.resnets.0."),
+    (r"^(encoder|decoder)\.middle\.1\.", r"\1.mid_block.attentions.0."),
+    (r"^(encoder|decoder)\.middle\.2\.", r"\1.mid_block.resnets.1."),
+    (r"^encoder\.downsamples\.", "encoder.down_blocks."),
+    *_WAN_RESIDUAL,
+)
+
+
+def wan_names(names: Iterable[str]) -> dict[str, str]:
+    """Of AutoencoderKLWan (2.1) and AutoencoderKLQwenImage: in the original the blocks of the decoder lie in one row, and a layer
+    that enlarges ends a level.
+    """
+    given = tuple(names)
+    ends = sorted({int(found[1]) for name in given if (found := _UPWARD.match(name)) and found[2].startswith("resample.")})
+    return {name: _wan_name(name, ends) for name in given}
+
+
+def _wan_name(name: str, ends: list[int]) -> str:
+    if (found := _UPWARD.match(name)) is not None:
+        index = int(found[1])
+        level = sum(end < index for end in ends)
+        first = ends[level - 1] + 1 if level else 0
+        place = "upsamplers.0" if index in ends else f"resnets.{index - first}"
+        name = f"decoder.up_blocks.{level}.{place}.{found[2]}"
+    for pattern, ours in _WAN:
+        name = re.sub(pattern, ours, name)
+    return name
+
+
+def wan(shapes: Shapes) -> Config:
+    """The configuration of AutoencoderKLWan and AutoencoderKLQwenImage."""
+    count = count_blocks(shapes, r"encoder\.downsamples\.(\d+)\.")
+    ends = [index for index in range(count) if f"encoder.downsamples.{index}.resample.1.weight" in shapes]
+    firsts = [0, *(end + 1 for end in ends)]
+    base = shapes["encoder.conv1.weight"][0]
+    widths = [shapes[f"encoder.downsamples.{first}.residual.2.weight"][0] for first in firsts]
+    return {
+        "base_dim": base,
+        "z_dim": shapes["conv2.weight"][0],
+        "dim_mult": [width // base for width in widths],
+        "num_res_blocks": ends[0],
+        "temperal_downsample": [f"encoder.downsamples.{end}.time_conv.weight" in shapes for end in ends],
+    }
