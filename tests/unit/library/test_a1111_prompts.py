@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from halftone.library.prompts.composed_prompts import composed, is_read_otherwise
 from halftone.library.prompts.prompt_syntax import (
     MOST,
     OWN,
@@ -20,7 +21,6 @@ from halftone.library.prompts.prompt_syntax import (
     Syntax,
     at_step,
     changes,
-    is_read_otherwise,
     is_weighted,
     notes,
     parse,
@@ -172,9 +172,27 @@ def test_emphasis_may_do_nothing_or_leave_brackets_as_text(syntax: Syntax) -> No
     assert at_step(prompt, 1, STEPS, Rules(syntax, Emphasis.NONE)) == "a ((red)) sea BREAK (b:0.3)"
 
 
+def test_prompts_are_composed_as_in_a1111() -> None:
+    different = [row["prompt"] for row in ROWS if [*map(list, composed(row["prompt"], Rules(Syntax.A1111)))] != row["and"]]
+    several = sum(len(row["and"]) > 1 for row in ROWS)
+    weighed = sum(any(weight != 1 for _, weight in row["and"]) for row in ROWS)
+    print(
+        f"{len(ROWS)} prompts, {len(ROWS) - len(different)} composed as in A1111; {several} of several, {weighed} with a weight"
+    )
+    assert different == []
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if len(row["and"]) > 1], ids=lambda row: row["prompt"])
-def test_a_prompt_that_a1111_composes_says_that_it_is_not(row: dict[str, Any]) -> None:
-    assert "AND" in " ".join(note.template for note in notes((row["prompt"],), weights=True))
+def test_a_prompt_of_several_is_composed_in_halftones_syntax_too(row: dict[str, Any]) -> None:
+    assert [list(part) for part in composed(row["prompt"])] == row["and"]
+    assert notes((row["prompt"],), weights=True) == notes((row["prompt"].replace("AND", "and"),), weights=True)
+    assert composed(row["prompt"], Rules(Syntax.COMFYUI)) == (Part(row["prompt"], 1.0),)
+
+
+@pytest.mark.parametrize("text", [" " * 99_999 + ":", ":" * 9999, "a AND " * 9999, "AND", "a AND b:" + "9" * 999])
+def test_any_composition_is_read(text: str) -> None:
+    for rules in (OWN, Rules(Syntax.A1111), Rules(Syntax.COMFYUI)):
+        assert all(abs(part.weight) <= 1e6 for part in composed(text, rules))
 
 
 @pytest.mark.parametrize(
