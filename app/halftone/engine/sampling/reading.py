@@ -25,7 +25,7 @@ from halftone.engine.sampling.composition import Composition, composition
 from halftone.engine.weights.parts import role
 from halftone.library.add_ons.loras import lora_key
 from halftone.library.prompts.composed_prompts import composed, is_composed
-from halftone.library.prompts.prompt_syntax import OWN, Rules, changes
+from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, changes
 
 Function = Callable[..., Any]
 _PLAIN = (str, int, float, bool, type(None), torch.device)
@@ -50,7 +50,7 @@ class Reading:
 
     def __init__(self, loaded: Loaded, *, upcast: bool, settings: Hashable | None, rules: Rules = OWN) -> None:
         self._loaded = loaded
-        self._rules = rules
+        self._rules = self._asked_rules = rules
         self._upcast = upcast
         self._settings = settings
         self._steps = 1
@@ -68,13 +68,23 @@ class Reading:
         own = inspect.signature(pipe.__call__).parameters
         default = own["num_inference_steps"].default if "num_inference_steps" in own else None
         steps = inputs.get("num_inference_steps") or default
-        self._steps = steps if isinstance(steps, int) else 1
         self._asked, self._now = 0, 1
+        self._steps = steps if isinstance(steps, int) else 1
+        if self._rules.syntax is Syntax.A1111:
+            self._count_calls()
         if not follows_steps(pipe, inputs, self._rules):
             return inputs
         known = cast("list[str]", pipe._callback_tensor_inputs)  # noqa: SLF001 - a pipeline names there what it takes back
         wanted = [name for name in ("prompt_embeds", *_POOLED) if name in known]
         return {**inputs, "callback_on_step_end": self._change, "callback_on_step_end_tensor_inputs": wanted}
+
+    def _count_calls(self) -> None:
+        """Let changes count calls of the denoiser, as in A1111: a sampler of second order has two for each step."""
+        calls = 2 if getattr(self._loaded.pipe.scheduler, "order", 1) > 1 else 1
+        self._steps *= calls
+        if self._asked_rules.passes is not None:
+            done, self._steps = (calls * steps for steps in self._asked_rules.passes)
+            self._rules = self._asked_rules._replace(passes=(done, self._steps))
 
     def remembered(self, original: Function) -> Function:
         """encode_prompt runs once for all passes; its result leaves in the dtype the sampling works in."""
@@ -144,8 +154,9 @@ class Reading:
             if role(name, module) == "encode"
         )
         given = tuple((type(item).__name__, item) for item in values)  # 1 is not True here
-        steps = self._steps if any(isinstance(item, str) and changes(item, self._rules) for item in values) else None
-        made = (type(loaded.pipe).__name__, steps, self._rules, self._sampling_dtype(), least)
+        changing = any(isinstance(item, str) and changes(item, self._rules) for item in values)
+        read = (self._steps, self._rules) if changing else (None, self._rules._replace(passes=None))
+        made = (type(loaded.pipe).__name__, *read, self._sampling_dtype(), least)
         return given, made, states, self._settings
 
     def _sampling_dtype(self) -> torch.dtype:
@@ -159,7 +170,11 @@ class Reading:
     def _change(self, pipe: Any, index: int, _time: Any, present: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """What replaces the pipeline's tensors after a step. index: of the step that is done, from 0."""
         done = int(getattr(pipe, "_num_timesteps", 0) or len(pipe.scheduler.timesteps))
-        self._now = 1 + (index + 1) * self._steps // max(done, 1)  # a sampler may take two evaluations for a step
+        if self._rules.syntax is Syntax.A1111:
+            # there a step counts from 0 and changes from 1, so that each lasts a call longer; past the last it is the first again
+            self._now = index + 1 if index < self._steps else 1
+        else:
+            self._now = 1 + (index + 1) * self._steps // max(done, 1)  # a sampler may take two evaluations for a step
         read = next((read[0] for read in self._encoded if len(read[0].encoded) > 1), None)
         return {} if read is None else {name: _both(read.at(self._now), name, now) for name, now in present.items()}
 

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from halftone.library.prompts.prompt_syntax import AND, OWN, Part, Rules, Syntax, at_step, bounded, merged, parse
+from halftone.library.prompts.prompt_syntax import AND, OWN, Part, Rules, Syntax, at_step, bounded, changes, merged, parse
 
 _TRAILING: Final = re.compile(r"(?<!\s)\s*:\s*([-+]?(?:\d+\.?|\d*\.\d+))\s*\Z")
 """The weight of a whole prompt. Begins where the spaces do, so that a long run of them is scanned once."""
@@ -32,7 +32,9 @@ def is_composed(text: str, rules: Rules = OWN) -> bool:
 
 
 def is_read_otherwise(text: str, rules: Rules) -> bool:
-    """Whether rules give a prompt other words or weights than Halftone's."""
+    """Whether rules give a prompt other words or weights than Halftone's at some step; A1111 counts steps in another way."""
+    if rules.syntax is Syntax.A1111 and any(changes(prompt.text, rules) for prompt in composed(text, rules)):
+        return True
     return any(_rounded(text, step, rules) != _rounded(text, step, OWN) for step in range(1, _STEPS + 1))
 
 

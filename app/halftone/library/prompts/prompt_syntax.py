@@ -68,10 +68,13 @@ class Emphasis(IntEnum):
 
 
 class Rules(NamedTuple):
-    """How a prompt is read. ComfyUI's syntax has an emphasis of its own."""
+    """How a prompt is read. ComfyUI's syntax has an emphasis of its own. passes: steps of the first and the second pass of
+    Hires. fix while the second is made, in which changes count on in A1111's syntax.
+    """
 
     syntax: Syntax = Syntax.HALFTONE
     emphasis: Emphasis = Emphasis.ORIGINAL
+    passes: tuple[int, int] | None = None
 
 
 OWN: Final = Rules()
@@ -379,15 +382,16 @@ def _close(frames: list[_Frame], bracket: str) -> None:
     frames[-1].put(*frame.closed(bracket))
 
 
-def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
+def _at(row: _Row, step: int, steps: int, done: int = 0) -> Iterator[str]:
+    """done: steps of the pass before, from which whole numbers count on; its share of the steps is 1."""
     for piece in row:
         if isinstance(piece, str):
             yield piece
         elif isinstance(piece, _Turn):
-            yield from _at(piece.words[(step - 1) % len(piece.words)], step, steps)
+            yield from _at(piece.words[(step - 1) % len(piece.words)], step, steps, done)
         else:
-            last = max(0, min(steps, piece.when * steps if piece.share else piece.when))
-            yield from _at(piece.before if step <= int(last) else piece.after, step, steps)
+            when = (piece.when - (done > 0)) * steps if piece.share else piece.when - done
+            yield from _at(piece.before if step <= int(max(0, min(steps, when))) else piece.after, step, steps, done)
 
 
 @lru_cache(maxsize=64)
@@ -398,7 +402,8 @@ def changes(text: str, rules: Rules = OWN) -> bool:
 
 def at_step(text: str, step: int, steps: int, rules: Rules = OWN) -> str:
     """The prompt of a step, counted from 1, with its weights."""
-    return "".join(_at(_read(text, rules), step, steps)) if changes(text, rules) else text
+    done = rules.passes[0] if rules.passes and rules.syntax is Syntax.A1111 else 0
+    return "".join(_at(_read(text, rules), step, steps, done)) if changes(text, rules) else text
 
 
 # --- what it comes to ------------------------------------------------------------------------------------
