@@ -43,6 +43,7 @@ ErrorCode = Literal[
     "prompt-empty",
     "prompt-no-text",
     "prompt-too-long",
+    "prompt-uncomposed",
     "wildcard-missing",
     "wildcard-none",
     "wildcard-empty",

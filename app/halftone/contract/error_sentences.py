@@ -102,6 +102,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The prompt is too long to store in {path}.",
         "End the name with .png, or shorten the prompt.",
     ),
+    "prompt-uncomposed": (
+        "This model cannot compose prompts with AND: {detail}.",
+        "Write one prompt without AND and without a weight at its end.",
+    ),
     "wildcard-missing": ("There is no wildcard {name}.", "Use {near}, or turn wildcards off."),
     "wildcard-none": (
         "The wildcard {name} is unknown: no folder has wildcards.",

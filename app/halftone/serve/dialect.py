@@ -28,7 +28,8 @@ from halftone.contract.request import Start
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
 from halftone.health.pictures.requests import check_multiple
-from halftone.library.prompts.prompt_syntax import Rules, Syntax, is_read_otherwise
+from halftone.library.prompts.composed_prompts import is_read_otherwise
+from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.metadata.parameters import number_text
 from halftone.metadata.reading import SYNTAX, Parameters
 

@@ -14,7 +14,7 @@ from tests.helpers.tiny import load_tiny
 from transformers import CLIPTokenizer
 
 from halftone.contract.messages import Examine
-from halftone.contract.request import CheckInputs, Numerics
+from halftone.contract.request import CheckInputs, Hires, Numerics
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.patches.embeddings import encode, split_text, takes_weights
@@ -323,3 +323,55 @@ def test_a_picture_follows_the_syntax_that_is_asked_for(engine: DiffusersEngine,
     assert not np.array_equal(made[0], made[1])
     assert np.array_equal(made[1], made[2])
     assert np.array_equal(made[3], made[4])
+
+
+def prompts_seen(engine: DiffusersEngine, model: Path, prompt: str, letters: str, **changes: Any) -> str:
+    """The letter whose states each call of the denoiser saw."""
+    generate(engine, model, prompt=prompt, **{"steps": 1, **changes})
+    assert engine.loaded is not None
+    pipe, found = engine.loaded.pipe, list[str]()
+    known = {letter: one(pipe, letter)[0] for letter in letters}
+
+    def note(_module: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        states = kwargs["encoder_hidden_states"][-1:]
+        found.append(next(letter for letter, own in known.items() if torch.equal(own, states)))
+
+    hook = pipe.unet.register_forward_pre_hook(note, with_kwargs=True)
+    generate(engine, model, prompt=prompt, **changes)
+    hook.remove()
+    return "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "changes", "seen"),
+    [
+        ("[a:b:2]", {}, "aabbbb"),
+        ("[a:b:2]", {"options": {"prompt_syntax": 1}}, "aaabbb"),
+        ("[a:b:0.5]", {"options": {"prompt_syntax": 1}}, "aaaabb"),
+        ("[a|b]", {"options": {"prompt_syntax": 1}}, "aababa"),
+        ("[a:b:2]", {"options": {"prompt_syntax": 1}, "sampler": "Heun", "steps": 3}, "aaabb"),
+        ("[a:b:2]", {"sampler": "Heun", "steps": 3}, "aaaab"),
+    ],
+)
+def test_changes_count_as_the_syntax_says(
+    engine: DiffusersEngine, models: dict[str, Path], prompt: str, changes: dict[str, Any], seen: str
+) -> None:
+    """A1111 (modules/sd_samplers_cfg_denoiser.py) looks for the first end that is not before a count of calls from 0."""
+    assert prompts_seen(engine, models["sd15"], prompt, "ab", **{"steps": 6, "guidance": 5.0, **changes}) == seen
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "second"),
+    [("[a:b:6]", {"prompt_syntax": 1}, "aaab"), ("[a:b:1.25]", {"prompt_syntax": 1}, "aabb")],
+)
+def test_changes_count_on_in_the_second_pass(
+    engine: DiffusersEngine, models: dict[str, Path], prompt: str, options: dict[str, Any], second: str
+) -> None:
+    hires = Hires(scale=2.0, strength=0.5, steps=4)
+    seen = prompts_seen(engine, models["sd15"], prompt, "ab", steps=4, guidance=5.0, hires=hires, options=options)
+    assert (seen[:4], seen[4:]) == ("aaaa", second)
+
+
+def test_changes_begin_again_in_the_second_pass_in_halftones_syntax(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    hires = Hires(scale=2.0, strength=0.5, steps=4)
+    assert prompts_seen(engine, models["sd15"], "[a:b:0.5]", "ab", steps=4, guidance=5.0, hires=hires) == "aabbaabb"

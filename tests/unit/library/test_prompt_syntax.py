@@ -105,11 +105,10 @@ def test_the_words_alone() -> None:
 def test_each_sign_that_is_not_followed_is_told_once() -> None:
     both = ("a (red:1.3) [sun|moon]", "(bad) AND [ugly]")
     assert len(notes(both, weights=False)) == 3
-    assert len(notes(both, weights=True)) == 1
+    assert len(notes(both, weights=True)) == 1, "the negative prompt is not composed"
     assert notes(("a red sun", ""), weights=False) == ()
-    assert notes(("a red AND blue sun", ""), weights=True) == (
-        Words("AND is read as a word; composable prompts are not supported."),
-    )
+    assert notes(("a red AND blue sun", ""), weights=True) == ()
+    assert notes(("", "red AND blue"), weights=True) == (Words("AND in the negative prompt is read as a word, as in A1111."),)
 
 
 def test_a_hypernetwork_is_named_as_unsupported() -> None:

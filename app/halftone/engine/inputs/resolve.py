@@ -29,9 +29,11 @@ from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, takes_weights
+from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.options import Kind, check_kind, check_one_schedule
+from halftone.library.prompts.composed_prompts import is_composed
 from halftone.library.prompts.drawn_prompts import spoken
 from halftone.library.prompts.prompt_syntax import notes, plain, rules_of
 from halftone.library.resolution_bins import BINNING, computed_size
@@ -156,7 +158,7 @@ def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
 
 def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
     """What was given, for the pipeline. Raises option-unknown, image-unreadable, size-not-multiple, start-no-strength,
-    strength-too-small.
+    strength-too-small, prompt-uncomposed.
     """
     accepted = _parameters(pipe)
     wanted: dict[str, Any] = {
@@ -176,8 +178,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         one = hasattr(pipe, "is_ip_adapter_active")  # SD 3 takes one, of one adapter
         wanted["ip_adapter_image"] = shown[0] if one else shown
     wanted |= _control_arguments(inputs, start, accepted)
-    if not takes_weights(pipe):
-        wanted |= {name: plain(text, rules_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
+    wanted |= _readable(pipe, inputs, prompt_texts(wanted))
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
@@ -194,12 +195,21 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     return given
 
 
+def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str]:
+    """The prompts that the pipeline cannot take as they are written. Raises prompt-uncomposed."""
+    rules = rules_of(inputs.options)
+    if not takes_weights(pipe):
+        return {name: plain(text, rules) for name, text in texts.items()}
+    if is_composed(texts.get("prompt", ""), rules):
+        check_composable(pipe, inputs.options)
+    return {}
+
+
 def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     """The pipeline's arguments with the prompts of other inputs."""
     names = ("prompt", "negative_prompt")
     wanted = {name: value for name, value in _heeded(pipe, inputs).items() if name in names and value is not None}
-    if not takes_weights(pipe):
-        wanted |= {name: plain(text, rules_of(inputs.options)) for name, text in prompt_texts(wanted).items()}
+    wanted |= _readable(pipe, inputs, prompt_texts(wanted))
     return {name: value for name, value in arguments.items() if name not in names} | wanted
 
 

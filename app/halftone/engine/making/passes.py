@@ -166,6 +166,9 @@ class Passes(Chain):
     ) -> Pass:
         second = self._second(request, earlier, resuming=resuming)
         notes = _left_out([name for name in request.options if name not in second.options])
+        assert earlier.resolved is not None
+        first = earlier.resolved.steps
+        handover = replace(handover, steps=(first, self._hires.steps or first))
         return Pass(second, _SECOND, earlier, handover, kept, falls_back=not resuming, notes=notes)
 
     def _second(self, request: PictureRequest, earlier: Earlier, *, resuming: bool) -> PictureRequest:

@@ -143,5 +143,5 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
         binned=bins(pipe, resolved.options),
         notes=told_as_it_is(loaded),
         reads=reads(loaded),
-        rules=rules_of(request.options),
+        rules=rules_of(request.options)._replace(passes=handover.steps),
     )

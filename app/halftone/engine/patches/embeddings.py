@@ -17,6 +17,7 @@ from transformers import BatchEncoding, CLIPTokenizer
 
 from halftone.library.add_ons.inversions import inner, names_any, spoken, with_words
 from halftone.library.families.known_families import of_pipeline, reads_in_chunks
+from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_chunks import COMMA, Chunk
 from halftone.library.prompts.prompt_chunks import split_text as split_by
 from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, is_weighted, plain
@@ -77,7 +78,9 @@ def follows_steps(pipe: Any, inputs: Mapping[str, Any], rules: Rules = OWN) -> b
     """Whether some text of the inputs changes with the step, and the pipeline lets it."""
     given = inspect.signature(pipe.__call__).parameters
     able = takes_weights(pipe) and "callback_on_step_end" in given and hasattr(pipe, "_callback_tensor_inputs")
-    return able and any(changes(text, rules) for text in prompt_texts(inputs).values())
+    texts = prompt_texts(inputs)
+    parts = [part.text for part in composed(texts.pop("prompt", ""), rules)]
+    return able and any(changes(text, rules) for text in (*parts, *texts.values()))
 
 
 def prompt_texts(inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -93,28 +96,43 @@ def encode(
     kwargs: dict[str, Any],
     learned: Learned = NO_WORDS,
     rules: Rules = OWN,
+    least: int = 1,
 ) -> Encoded:
-    """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens."""
+    """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens; least:
+    chunks at least.
+    """
     if not takes_weights(pipe):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
-    readers = {
-        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}), rules=rules)), cache(own.tokenize))
-        for name, own in _tokenizers(pipe).items()
-    }
+    readers = _splits(pipe, learned, rules)
     written = spoken(given.values(), rules)
     named = any(names_any(written, words) for words in learned.values())
-    if not named and all(is_plain(text, rules) for text in given.values()) and _chunks(readers, given.values()) == 1:
+    plain_words = not named and all(is_plain(text, rules) for text in given.values())
+    if plain_words and max(least, _chunks(readers, given.values())) == 1:
         return ((steps, original(*args, **kwargs)),)
     versions = list(_versions(given, steps, rules))
-    count = max(_chunks(readers, version.values()) for _, version in versions)
+    count = max(least, *(_chunks(readers, version.values()) for _, version in versions))
     made: dict[tuple[str, ...], Any] = {}
     for _, version in versions:
         if (texts := tuple(version.values())) not in made:
             bound.arguments.update(version)
             made[texts] = _in_chunks(pipe, readers, original, bound, count, rules)
     return tuple((last, made[tuple(version.values())]) for last, version in versions)
+
+
+def most_chunks(pipe: Any, texts: Iterable[str], steps: int, learned: Learned = NO_WORDS, rules: Rules = OWN) -> int:
+    """Chunks of the longest text at any step."""
+    readers = _splits(pipe, learned, rules)
+    forms = [form for text in texts for _, version in _versions({"": text}, steps, rules) for form in version.values()]
+    return _chunks(readers, forms)
+
+
+def _splits(pipe: Any, learned: Learned, rules: Rules) -> dict[str, Split]:
+    return {
+        name: Split(cache(partial(split_text, own, learned=learned.get(name, {}), rules=rules)), cache(own.tokenize))
+        for name, own in _tokenizers(pipe).items()
+    }
 
 
 def _versions(texts: dict[str, str], steps: int, rules: Rules) -> Iterator[tuple[int, dict[str, str]]]:

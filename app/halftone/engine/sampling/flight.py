@@ -25,6 +25,7 @@ from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import replaced
 from halftone.engine.loading.load import Loaded
+from halftone.engine.sampling.composition import controlled, denoised
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.host_schedule import SHARED, HostSchedule, looks_at_times, on_host
 from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
@@ -249,6 +250,7 @@ class Flight:
             kind = role(name, module)
             if kind == "denoise":
                 changes.append((module, "forward", self._denoiser(name)))
+                changes.append((module, "forward", self._composing(name, module)))
             elif kind == "encode":
                 changes.append((module, "forward", self._guarded(name, "forward", "encode")))
             elif kind == "decode":
@@ -330,6 +332,23 @@ class Flight:
                 seconds = time.perf_counter() - started
                 if self.hooks.on_call is not None:
                     self.hooks.on_call(call, self._keep(result), seconds)
+                return result
+
+            return forward
+
+        return make
+
+    def _composing(self, name: str, module: Any) -> Callable[[Function], Function]:
+        """Call the watched denoiser for each prompt that is composed with AND."""
+
+        def make(original: Function) -> Function:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                now = self.reading.composition
+                if now is None:
+                    return original(*args, **kwargs)
+                if name.startswith("controlnet"):
+                    return controlled(now, original, module, args, kwargs)
+                self._pass.given = result = denoised(now, original, args, kwargs)
                 return result
 
             return forward

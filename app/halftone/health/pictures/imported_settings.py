@@ -21,7 +21,8 @@ from halftone.library.families.known_families import REFINER
 from halftone.library.files.model_hash import is_hash, model_hash
 from halftone.library.index.known import listed_models
 from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
-from halftone.library.prompts.prompt_syntax import Rules, Syntax, is_read_otherwise
+from halftone.library.prompts.composed_prompts import is_read_otherwise
+from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE

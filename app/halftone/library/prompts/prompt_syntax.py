@@ -2,8 +2,8 @@
 
 `(word)` weighs 1.1, `(word:1.3)` 1.3, `[word]` 1/1.1, nested ones multiply; a backslash makes a bracket a letter.
 `[from:to:when]` and `[a|b]` change with the step. A bracket without its partner is text, for the sake of smileys; in A1111 it
-weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND`, which weighs whole prompts against each
-other there, is a word.
+weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND` between prompts is read before
+(`composed_prompts`).
 
 `Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead, to the letter.
 """
@@ -36,7 +36,7 @@ _WEIGHT: Final = re.compile(rf":\s*({_NUMBER})\s*\Z")
 _WHEN: Final = re.compile(rf"\s*{_NUMBER}(?:[eE][+-]?\d+)?\s*")
 _BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
-_AND: Final = re.compile(r"\bAND\b")
+AND: Final = re.compile(r"\bAND\b")
 _HYPERNET: Final = re.compile(r"<hypernet:[^<>]+>")
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
 _A1111_PIECE: Final = re.compile(r"\\[()\[\]\\]?|:\s*([+-]?[.\d]+)\s*\)|[()\[\]:]|[^\\()\[\]:]+")
@@ -45,7 +45,6 @@ _CUT_OFF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\(?:\n|\Z)")
 """A backslash before nothing: A1111 reads such a prompt as it is written."""
 _COMFY_ESCAPE: Final = (("\\)", "\0\1"), ("\\(", "\0\2"))
 """A bracket that is a letter -> its place while the others are read."""
-_STEPS: Final = 20
 _BESIDE: Final = 20
 """Letters that are shown beside a bracket."""
 _PARTNER: Final = {")": "(", "]": "["}
@@ -69,10 +68,13 @@ class Emphasis(IntEnum):
 
 
 class Rules(NamedTuple):
-    """How a prompt is read. ComfyUI's syntax has an emphasis of its own."""
+    """How a prompt is read. ComfyUI's syntax has an emphasis of its own. passes: steps of the first and the second pass of
+    Hires. fix while the second is made, in which changes count on in A1111's syntax.
+    """
 
     syntax: Syntax = Syntax.HALFTONE
     emphasis: Emphasis = Emphasis.ORIGINAL
+    passes: tuple[int, int] | None = None
 
 
 OWN: Final = Rules()
@@ -165,7 +167,7 @@ def _factor(pieces: list[str], start: int, end: int) -> float:
 
 
 def _add(parts: list[Part], text: str, weight: float) -> None:
-    weight = max(-MOST, min(MOST, weight))
+    weight = bounded(weight, OWN)
     if parts and parts[-1].weight == weight:
         parts[-1] = Part(parts[-1].text + text, weight)
     elif text:
@@ -196,7 +198,7 @@ def _parse_as_a1111(text: str) -> Sections:
         for start in opened[bracket]:
             weigh(start, factor)
     sections: list[list[Part]] = [[]]
-    for piece in _merged(pieces):
+    for piece in merged(pieces):
         if piece == _BROKEN:
             sections.append([])
         elif piece.text:
@@ -208,6 +210,11 @@ def _bounded(weight: float) -> float:
     return max(-_HUGE, min(_HUGE, weight))
 
 
+def bounded(weight: float, rules: Rules) -> float:
+    """A weight that a prompt was given, within the limit of its syntax."""
+    return max(-MOST, min(MOST, weight)) if rules.syntax is Syntax.HALFTONE else _bounded(weight)
+
+
 def _number(text: str | None) -> float | None:
     """None for what is none, such as 1.2.3, at which A1111 fails."""
     try:
@@ -216,7 +223,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _merged(pieces: list[Part]) -> list[Part]:
+def merged(pieces: list[Part]) -> list[Part]:
     found: list[Part] = []
     for piece in pieces:
         if found and found[-1].weight == piece.weight:
@@ -375,15 +382,16 @@ def _close(frames: list[_Frame], bracket: str) -> None:
     frames[-1].put(*frame.closed(bracket))
 
 
-def _at(row: _Row, step: int, steps: int) -> Iterator[str]:
+def _at(row: _Row, step: int, steps: int, done: int = 0) -> Iterator[str]:
+    """done: steps of the pass before, from which whole numbers count on; its share of the steps is 1."""
     for piece in row:
         if isinstance(piece, str):
             yield piece
         elif isinstance(piece, _Turn):
-            yield from _at(piece.words[(step - 1) % len(piece.words)], step, steps)
+            yield from _at(piece.words[(step - 1) % len(piece.words)], step, steps, done)
         else:
-            last = max(0, min(steps, piece.when * steps if piece.share else piece.when))
-            yield from _at(piece.before if step <= int(last) else piece.after, step, steps)
+            when = (piece.when - (done > 0)) * steps if piece.share else piece.when - done
+            yield from _at(piece.before if step <= int(max(0, min(steps, when))) else piece.after, step, steps, done)
 
 
 @lru_cache(maxsize=64)
@@ -394,24 +402,11 @@ def changes(text: str, rules: Rules = OWN) -> bool:
 
 def at_step(text: str, step: int, steps: int, rules: Rules = OWN) -> str:
     """The prompt of a step, counted from 1, with its weights."""
-    return "".join(_at(_read(text, rules), step, steps)) if changes(text, rules) else text
+    done = rules.passes[0] if rules.passes and rules.syntax is Syntax.A1111 else 0
+    return "".join(_at(_read(text, rules), step, steps, done)) if changes(text, rules) else text
 
 
 # --- what it comes to ------------------------------------------------------------------------------------
-
-
-def is_read_otherwise(text: str, rules: Rules) -> bool:
-    """Whether rules give a prompt other words or weights than Halftone's."""
-    return any(
-        _rounded(at_step(text, step, _STEPS, rules), rules) != _rounded(at_step(text, step, _STEPS), OWN)
-        for step in range(1, _STEPS + 1)
-    )
-
-
-def _rounded(text: str, rules: Rules) -> list[list[Part]]:
-    """The parts without what rounding and cuts between equal weights add."""
-    sections = ([Part(part.text, round(part.weight, 6)) for part in section if part.text] for section in parse(text, rules))
-    return list(map(_merged, sections))
 
 
 def is_plain(text: str, rules: Rules = OWN) -> bool:
@@ -433,7 +428,9 @@ def plain(text: str, rules: Rules = OWN) -> str:
 
 
 def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN) -> tuple[Words, ...]:
-    """A sentence for each sign without effect here. weights: whether the model's text encoder takes them."""
+    """A sentence for each sign without effect here. texts: the prompt, then the negative one; weights: whether the model's text
+    encoder takes them.
+    """
     found: list[Words] = []
     if not weights and any(is_weighted(at_step(text, 1, 1000, rules), rules) for text in texts):
         found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
@@ -444,11 +441,18 @@ def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN) -> tuple
     unmatched = (left for text in texts for left in _left_open(text)) if rules.syntax is Syntax.HALFTONE else iter(())
     if left := next(unmatched, None):
         found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
-    if rules.syntax is not Syntax.COMFYUI and any(map(_AND.search, texts)):
-        found.append(Words("AND is read as a word; composable prompts are not supported."))
+    if rules.syntax is not Syntax.COMFYUI:
+        found += _uncomposed(texts, weights=weights)
     if named := next((tag for text in texts for tag in _HYPERNET.findall(text)), None):
         found.append(Words("Hypernetworks are not supported. Read as text: “{0}”. Remove it from the prompt.", (named,)))
     return tuple(found)
+
+
+def _uncomposed(texts: tuple[str, ...], *, weights: bool) -> Iterator[Words]:
+    if weights and any(map(AND.search, texts[1:])):
+        yield Words("AND in the negative prompt is read as a word, as in A1111.")
+    elif not weights and any(map(AND.search, texts)):
+        yield Words("AND is read as a word: this model's text encoder does not support prompts composed of several.")
 
 
 def _left_open(text: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from halftone.library.add_ons.inversions import inner, places, with_words
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.families.single_files import SINGLES
 from halftone.library.files.small_files import needed
+from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_chunks import COMMA, split_text, used
 from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, plain
 from halftone.settings.places import resources
@@ -49,7 +50,7 @@ def room_for(model: ModelFacts, tokens: int) -> int:
 
 def make_counter(model: ModelFacts) -> Counter | None:
     """A counter of a prompt's tokens, without the start and end marks; None without the model's tokenizer. Places after a BREAK
-    count, and the longest form of a prompt that changes with the step.
+    count, and the longest form of a prompt that changes with the step or is composed of several.
     """
     tokenizer = _own_tokenizer(model)
     return None if tokenizer is None else partial(_count, model, tokenizer)
@@ -67,8 +68,11 @@ def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mappin
 
     if not reads_in_chunks(model.family):
         return len(tokens(plain(prompt, rules)))
-    last = _STEPS if changes(prompt, rules) else 1
-    forms = {at_step(prompt, step, _STEPS, rules) for step in range(1, last + 1)}
+    forms = {
+        at_step(part.text, step, _STEPS, rules)
+        for part in composed(prompt, rules)
+        for step in range(1, _STEPS + 1 if changes(part.text, rules) else 2)
+    }
     room, comma, learned = reading_length(model), tokenizer.token_to_id(COMMA), places(words)
     encode, together = with_words(tokens, learned), inner(learned)
     chunks = (split_text(form, rules, encode, comma, room, together) for form in forms)

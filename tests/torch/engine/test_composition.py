@@ -1,0 +1,191 @@
+"""Prompts composed with AND: whole pictures against the formula computed plainly, and where they are refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from tests.helpers.controls import make_net, picture, save_net
+from tests.helpers.device import DEVICE, FACTS
+from tests.helpers.engine_runs import Recorder, Steady, generate, pixels
+from tests.helpers.tiny import load_tiny
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.messages import Examine
+from halftone.contract.request import CheckInputs, Control, Hires, Numerics
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.checks.examine import Examination
+from halftone.engine.loading.load import load_pipeline
+from halftone.engine.sampling.composition import check_composable
+from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
+
+STEPS: Final = 4
+GUIDANCE: Final = 3.0
+ASKED: Final[dict[str, Any]] = {"negative": "bad", "seed": 5, "steps": STEPS, "guidance": GUIDANCE}
+PARTS: Final = (("a red sun", 1.0), ("blue hills", 0.6), ("rain", -0.4))
+PROMPT: Final = "a red sun AND blue hills:0.6 AND rain :-.4"
+Parts = tuple[tuple[str, float], ...]
+
+
+def drawn(
+    pipe: Any, parts: Callable[[int], Parts], guidance: float = GUIDANCE, net: Any = None, seen: Path | None = None
+) -> NDArray[Any]:
+    """uncond + guidance * sum of weight * (cond - uncond), step by step. parts: of a step, counted from 1."""
+    wide = hasattr(pipe, "text_encoder_2")
+    with torch.no_grad(), quiet_libraries():
+        pipe.scheduler.set_timesteps(STEPS)
+        edge = 32 // pipe.vae_scale_factor
+        x = torch.randn(1, 4, edge, edge, generator=torch.Generator().manual_seed(5)).to(DEVICE) * pipe.scheduler.init_noise_sigma
+
+        def answer(scaled: torch.Tensor, time: torch.Tensor, text: str, *, negative: bool = False) -> torch.Tensor:
+            encoded = pipe.encode_prompt(
+                "x" if negative else text, device=DEVICE, num_images_per_prompt=1, do_classifier_free_guidance=True,
+                negative_prompt=text,
+            )  # fmt: skip
+            given: dict[str, Any] = {"encoder_hidden_states": encoded[negative]}
+            if wide:
+                ids = torch.tensor([[32.0, 32, 0, 0, 32, 32]], device=DEVICE)
+                given["added_cond_kwargs"] = {"text_embeds": encoded[2 + negative], "time_ids": ids}
+            if net is not None and seen is not None:
+                hint = torch.from_numpy(np.asarray(Image.open(seen).convert("RGB")) / 255).float().movedim(-1, 0)[None].to(DEVICE)
+                names = ("down_block_additional_residuals", "mid_block_additional_residual")
+                made = net.to(DEVICE)(scaled, time, controlnet_cond=hint, conditioning_scale=0.7, return_dict=False, **given)
+                given |= dict(zip(names, made, strict=True))
+            return pipe.unet(scaled, time, **given).sample
+
+        for step, time in enumerate(pipe.scheduler.timesteps, start=1):
+            scaled = pipe.scheduler.scale_model_input(x, time)
+            negative = answer(scaled, time, "bad", negative=True)
+            total = sum(weight * (answer(scaled, time, text) - negative) for text, weight in parts(step))
+            x = pipe.scheduler.step(negative + guidance * total, time, x).prev_sample
+        made = pipe.vae.decode(x / pipe.vae.config.scaling_factor).sample
+    return np.asarray(pipe.image_processor.postprocess(made)[0]).astype(int)
+
+
+def made(engine: DiffusersEngine, model: Path, prompt: str = PROMPT, **changes: Any) -> NDArray[Any]:
+    return pixels(generate(engine, model, prompt=prompt, **{**ASKED, **changes})[0]).astype(int)
+
+
+@pytest.mark.parametrize("guidance", [GUIDANCE, 1.0])
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_a_picture_is_that_of_the_formula(engine: DiffusersEngine, models: dict[str, Path], family: str, guidance: float) -> None:
+    wanted = drawn(load_tiny(models[family]), lambda _: PARTS, guidance)
+    own = made(engine, models[family], guidance=guidance)
+    assert np.abs(own - wanted).max() <= 1
+    assert (own != made(engine, models[family], "a red sun", guidance=guidance)).any()
+
+
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_each_prompt_changes_with_the_step(engine: DiffusersEngine, models: dict[str, Path], family: str) -> None:
+    def parts(step: int) -> Parts:
+        return (("red" if step <= 2 else "green", 1.0), ("sea" if step % 2 else "sky", 0.5))
+
+    own = made(engine, models[family], "[red:green:.5] AND [sea|sky]:.5")
+    assert np.abs(own - drawn(load_tiny(models[family]), parts)).max() <= 1
+
+
+@pytest.mark.parametrize("family", ["sd15", "sdxl", "sd3"])
+def test_one_prompt_of_weight_one_is_as_without(engine: DiffusersEngine, models: dict[str, Path], family: str) -> None:
+    plain = made(engine, models[family], "a red sun", family=family)
+    assert np.array_equal(made(engine, models[family], "a red sun", family=family, options=_a1111(family)), plain)
+    assert np.array_equal(made(engine, models[family], "a red sun:1.0", family=family, options=_a1111(family)), plain)
+    halves = made(engine, models[family], "a red sun:0.25 AND a red sun:0.75", family=family)
+    assert np.abs(halves - plain).max() <= 1
+    assert (made(engine, models[family], "a red sun AND blue:0.5", family=family) != plain).any()
+
+
+def _a1111(family: str) -> dict[str, Any]:
+    return {"prompt_syntax": 1, **({"max_sequence_length": 64} if family == "sd3" else {})}
+
+
+def test_a_weight_at_the_end_scales_the_guidance_in_the_syntax_of_a1111(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    weighed = made(engine, models["sd15"], "a red sun:1.5", options=_a1111(""))
+    assert np.abs(weighed - made(engine, models["sd15"], "a red sun", guidance=1.5 * GUIDANCE)).max() <= 1
+    assert (weighed != made(engine, models["sd15"], "a red sun:1.5")).any(), "elsewhere it is text"
+
+
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_a_controlnet_sees_each_prompt(engine: DiffusersEngine, models: dict[str, Path], family: str, tmp_path: Path) -> None:
+    net, square = make_net(models[family]), picture(tmp_path / "square.png")
+    place = save_net(net, tmp_path / "net")
+    for guidance in (GUIDANCE, 1.0):
+        control = Control(path=str(place), image=str(square), scale=0.7)
+        own = made(engine, models[family], family=family, controls=(control,), guidance=guidance)
+        wanted = drawn(load_tiny(models[family]), lambda _: PARTS, guidance, net, square)
+        assert np.abs(own - wanted).max() <= 1
+    asked: dict[str, Any] = {"family": family, "controls": (control, control)}
+    assert (made(engine, models[family], options={"guess_mode": True}, **asked) != made(engine, models[family], **asked)).any()
+
+
+def test_other_ways_to_a_picture_compose_as_well(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    start = str(picture(tmp_path / "start.png"))
+    mask = str(picture(tmp_path / "mask.png"))
+    ways: tuple[dict[str, Any], ...] = (
+        {"image": start},
+        {"image": start, "mask": mask},
+        {"hires": Hires(scale=2.0, strength=0.6)},
+        {"sampler": "Heun"},
+        {"sampler": "Euler CFG++ Karras"},
+    )
+    for way in ways:
+        plain, halves = (
+            made(engine, models["sd15"], prompt, **way) for prompt in ("a red sun", "a red sun:0.25 AND a red sun:0.75")
+        )
+        assert np.abs(halves - plain).max() <= 2, way
+        assert (made(engine, models["sd15"], "a red sun AND blue:-1", **way) != plain).any(), way
+    report, _ = generate(engine, models["sd15"], prompt=PROMPT, batch=2, **ASKED)
+    assert np.array_equal(pixels(report).astype(int), made(engine, models["sd15"]))
+
+
+def test_a_long_prompt_beside_a_short_one(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    long = "a photograph of a red sun over green hills, " * 3
+    plain = made(engine, models["sdxl"], long)
+    assert np.abs(made(engine, models["sdxl"], f"{long} AND x:0") - plain).max() <= 1
+    assert np.abs(made(engine, models["sdxl"], f"x:0 AND {long}") - plain).max() <= 1
+
+
+def test_half_precision_is_watched_and_clean(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sdxl"], "float16", prompt=PROMPT, **ASKED)
+    assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+
+
+def test_the_check_composes_too(models: dict[str, Path]) -> None:
+    loaded = load_pipeline(describe(str(models["sd15"])), DEVICE)
+    inputs = CheckInputs(width=32, height=32, guidance=7.0, prompt="red AND blue")
+    command = Examine(job="c", model=loaded.facts.id, numerics=Numerics(precision="float16"), inputs=inputs)
+    examination = Examination(loaded, FACTS, None, command, Recorder(), Steady())
+    examination.run()
+    assert examination.wide is not None
+    assert {len(call.kwargs["encoder_hidden_states"]) for call, _ in examination.wide.of("unet")} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("LatentConsistencyModelPipeline", {}, "no classifier-free guidance"),
+        ("StableDiffusionPAGPipeline", {}, "does not guide with one prompt"),
+        ("StableDiffusionUpscalePipeline", {}, "does not guide with one prompt"),
+        ("StableDiffusion3Pipeline", {"skip_guidance_layers": [1]}, "skip-layer guidance"),
+    ],
+)
+def test_what_cannot_be_composed_is_refused_by_name(name: str, options: dict[str, Any], reason: str) -> None:
+    import diffusers
+
+    pipe = object.__new__(getattr(diffusers, name))
+    with pytest.raises(HalftoneError, match=reason) as caught:
+        check_composable(pipe, options)
+    assert caught.value.code == "prompt-uncomposed"
+
+
+def test_a_model_that_cannot_compose_says_so(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    report, _ = generate(engine, models["sana"], family="sana", prompt="a cat AND a dog")
+    with Image.open(report.images[0].path) as image:
+        assert "AND is read as a word" in str(image.info)
+    options: dict[str, Any] = {"max_sequence_length": 64, "skip_guidance_layers": [0]}
+    with pytest.raises(HalftoneError, match="skip-layer"):
+        generate(engine, models["sd3"], family="sd3", prompt="a cat AND a dog", options=options)
