@@ -15,13 +15,15 @@ from tests.helpers.tiny import liven, load_tiny
 Form = Literal["folder", "diffusers", "original", "prefixed"]
 
 
-def make_net(model: Path, seed: int = 11) -> Any:
-    """Beside the denoiser of a tiny model; unlike a fresh one it changes the picture."""
+def make_net(model: Path, seed: int = 11, hint: tuple[int, ...] = (4, 8)) -> Any:
+    """Beside the denoiser of a tiny model; unlike a fresh one it changes the picture. hint: channels of the encoder of the
+    picture, which each but the first makes half as large.
+    """
     pipe = load_tiny(model)
     torch.manual_seed(seed)
     made: Any
     if hasattr(pipe, "unet"):
-        made = ControlNetModel.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8))
+        made = ControlNetModel.from_unet(pipe.unet, conditioning_embedding_out_channels=hint)
     else:
         made = SD3ControlNetModel.from_transformer(pipe.transformer, num_layers=1, num_extra_conditioning_channels=0)
     liven(made)

@@ -21,7 +21,21 @@ ORIGINAL = (
 BARE = ORIGINAL.format(p="", first=1, width=768)
 PREFIXED = ORIGINAL.format(p="control_model.", first=1, width=768)
 
+T2I = "conv_in.weight[320,{},3,3] body.{{0,1,2,3,4,5,6,7}}.block1.weight[320,320,3,3]"
+T2I_DIFFUSERS = "adapter.conv_in.weight[320,{},3,3] adapter.body.{{0,1,2,3}}.resnets.{{0,1}}.block1.weight[320,320,3,3]"
+T2I_LIGHT = (
+    "body.{0,1,2,3}.in_conv.weight[80,192,1,1] body.{0,1,2,3}.out_conv.weight[320,80,1,1] "
+    "body.{0,1,2,3}.body.{0,1,2,3}.block1.weight[80,80,3,3]"
+)
+
 READ = {
+    "T2I-Adapter SD 1.x": T2I.format(192),
+    "T2I-Adapter SD 1.x, grey": T2I.format(64),
+    "T2I-Adapter SDXL": T2I.format(768),
+    "T2I-Adapter SDXL, grey": T2I.format(256),
+    "T2I-Adapter light": T2I_LIGHT,
+    "T2I-Adapter diffusers SD 1.x": T2I_DIFFUSERS.format(192),
+    "T2I-Adapter diffusers SDXL": T2I_DIFFUSERS.format(768),
     "diffusers SD 1.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,768]",
     "diffusers SD 2.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,1024]",
     "diffusers SDXL": f"{DIFFUSERS} down_blocks.1.{TEXT}[640,2048] add_embedding.linear_1.weight[1280,2816]",
@@ -33,6 +47,7 @@ READ = {
     "original SDXL": ORIGINAL.format(p="", first=4, width=2048),
     "original SDXL, control_model": ORIGINAL.format(p="control_model.", first=4, width=2048),
 }
+CONVOLUTIONS = "it is a T2I-Adapter with convolutions that diffusers' T2I-Adapter does not have"
 FORM = "it is a {}, and Halftone does not run this form of ControlNet"
 FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
 DIFFERENCES = "it holds only the differences from a model's weights"
@@ -62,7 +77,12 @@ REFUSED = {
         DAMAGED.format("controlnet_cond_embedding.conv_in.weight"),
     ),
     "one dimension": (READ["diffusers SD 1.x"].replace("[320,4,3,3]", "[320]"), "one of its tensors has too few dimensions"),
-    "T2I-Adapter": ("adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight", "it is a T2I-Adapter"),
+    "T2I-Adapter with large kernels": (f"{T2I.format(64)} body.0.block2.weight[320,320,3,3]", CONVOLUTIONS),
+    "T2I-Adapter that shrinks by convolutions": (f"{T2I.format(64)} body.2.down_opt.op.weight[320,320,3,3]", CONVOLUTIONS),
+    "T2I-Adapter without a block": (
+        "conv_in.weight[320,192,3,3] body.0.block2.weight[320,320,1,1]",
+        DAMAGED.format("adapter.body.0.resnets.0.block1.weight"),
+    ),
     "IP-Adapter": ("image_proj.proj.weight[8192,1280] ip_adapter.1.to_k_ip.weight[640,2048]", "it is an IP-Adapter"),
     "LoRA": ("lora_unet_x.lora_down.weight[4,9] lora_unet_x.lora_up.weight[9,4]", "it is a LoRA"),
     "nothing known": ("something.else[3,3]", "its tensors have no ControlNet's names"),

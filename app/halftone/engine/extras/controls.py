@@ -21,6 +21,7 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.extras.control_nets import AdapterNet, ControlNets
 from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
@@ -31,11 +32,13 @@ from halftone.health.faults import is_out_of_memory
 from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
+    file_config,
     folder_config,
     parameter_names,
     shaped,
     weight_files,
 )
+from halftone.library.add_ons.t2i_adapters import T2I
 from halftone.library.files.header import read_header, used_files
 
 log = logging.getLogger(__name__)
@@ -47,6 +50,8 @@ _SEVERAL: Final = {
     "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
     "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
+_OWN: Final[dict[str, Any]] = {T2I: AdapterNet}
+"""Class in diffusers -> the one here that is called as a ControlNet is."""
 _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 """Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
 
@@ -104,7 +109,8 @@ def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
     nets = [_read(loaded, path) for path in paths]
     if len(nets) == 1:
         return nets[0]
-    several = getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
+    own = any(isinstance(net, tuple(_OWN.values())) for net in nets)
+    several: Any = ControlNets if own else getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
     made = cast("nn.Module", several(nets))
     return made.to(one_type(made.parameters()))
 
@@ -121,7 +127,9 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
                 tensors |= {name: held(tensor, dtype) for name, tensor in found}
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
-        kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
+        config = config or file_config(next(iter(headers.values())))
+        name = str(config["_class_name"]) if config else UNETS
+        kind = _OWN.get(name) or getattr(diffusers, name)
         config = config or _config_beside(kind, loaded.pipe.unet, tensors)
         with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))

@@ -13,10 +13,11 @@ from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
+from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
-from halftone.library.families.recognise import Recognised, recognise
+from halftone.library.families.recognise import Kind, Recognised, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
 from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
@@ -37,7 +38,12 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
+OTHERS: Final = {T2I: (SD1.name, SDXL.name)}
+"""Class of what is used as a ControlNet -> families."""
 _KIND: Final = "ControlNet"
+_T2I_KIND: Final = "T2I-Adapter"
+KINDS: Final[tuple[Kind, ...]] = (_KIND, _T2I_KIND)
+"""Kinds of files."""
 _UNFIT: Final = "control-not-a-controlnet"
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
@@ -75,10 +81,11 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
             detail = Words("Halftone has no ControlNet for {0} models", (model.family,))
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         kind, traits = _traits_of(control.path)
-        if kind != wanted:
+        if kind != wanted and model.family not in OTHERS.get(kind, ()):
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
-        for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
-            if given != theirs:
+        needed = _traits(own)
+        for name, given in traits.items():
+            if given != (theirs := needed[name]):
                 values = (Words(_TRAITS[name]), *(Words("none") if one is None else str(one) for one in (given, theirs)))
                 raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
 
@@ -102,8 +109,27 @@ def weight_files(path: str) -> tuple[Path, ...]:
     return tuple(file for file, _ in weights_in(path, _UNFIT)) if os.path.isdir(path) else (Path(path),)
 
 
+def file_config(header: Header) -> Config | None:
+    """The configuration of what is in one file; None for a ControlNet, which is configured as the UNet beside which it runs."""
+    if not _holds_adapter(header):
+        return None
+    return {"_class_name": T2I, **adapter_config(_shapes(header))}
+
+
+def _shapes(header: Header) -> dict[str, tuple[int, ...]]:
+    """By the names in diffusers."""
+    ours = parameter_names(header)
+    return {ours[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in ours}
+
+
+def _holds_adapter(header: Header) -> bool:
+    return any(re.match(r"(adapter\.)?body\.0\.", tensor.name) for tensor in header.tensors)
+
+
 def parameter_names(header: Header) -> dict[str, str]:
     """Tensor of the file -> name of the parameter in diffusers."""
+    if _holds_adapter(header):
+        return adapter_names(tensor.name for tensor in header.tensors)
     start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
     given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
     if not any(own.startswith("input_hint_block.") for own in given.values()):
@@ -152,7 +178,7 @@ def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
 def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
     config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
-    if kind not in CLASSES.values():
+    if kind not in (*CLASSES.values(), *OTHERS):
         detail = Words("its config.json is not that of a supported ControlNet")
         raise HalftoneError(_UNFIT, path=str(folder), detail=detail)
     weight_files(str(folder))
@@ -162,14 +188,13 @@ def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
 def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
     header = read_header(file)
     found = recognise(header, file.stem)
-    if found.kind != _KIND:
+    if found.kind not in KINDS:
         raise HalftoneError(_UNFIT, path=str(file), detail=instead(found, _KIND))
     if (reason := _unread(found, header)) is not None:
         raise HalftoneError(_UNFIT, path=str(file), detail=reason)
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        ours = parameter_names(header)
-        return UNETS, _traits(shaped({ours[name]: shape for name, shape in shapes.items() if name in ours}))
+        config = file_config(header) or {"_class_name": UNETS, **shaped(_shapes(header))}
+        return str(config["_class_name"]), _traits(config)
     except KeyError as error:
         detail = Words("it lacks the tensor {0}, or the file is damaged", (str(error.args[0]),))
         raise HalftoneError(_UNFIT, path=str(file), detail=detail) from error
@@ -180,6 +205,8 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
 
 def _unread(found: Recognised, header: Header) -> Words | None:
     """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
+    if found.kind == _T2I_KIND:
+        return unread_adapter(_shapes(header))
     if found.base != _KIND:
         return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
     if any(tensor.name == _DIFFERENCE for tensor in header.tensors):
@@ -193,6 +220,8 @@ def _unread(found: Recognised, header: Header) -> Words | None:
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
     """What must be alike, by its name in `_TRAITS`."""
+    if config.get("_class_name") == T2I:
+        return adapter_traits(config)
     if "block_out_channels" in config:
         return {
             "text": config.get("cross_attention_dim") or 1280,
