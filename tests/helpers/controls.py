@@ -53,6 +53,30 @@ def save_net(net: Any, place: Path, form: Form = "folder") -> Path:
     return path
 
 
+def save_changes(net: Any, unet: Any, place: Path, form: Literal["Control-LoRA", "difference"]) -> Path:
+    """What tells a ControlNet from a UNet, as Stability's Control-LoRAs (of full rank) and as differences are written."""
+    own, tensors = unet.state_dict(), dict[str, torch.Tensor]()
+    for name, value in net.state_dict().items():
+        theirs = _original(name, net)
+        if name not in own:
+            tensors[theirs] = value
+        elif form == "difference":
+            tensors[theirs] = value - own[name]
+        elif not name.endswith(".weight") or value.dim() < 2:
+            tensors[theirs] = value
+        else:
+            stem, change = theirs.removesuffix(".weight"), (value - own[name]).flatten(1)
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            up, down = left * sizes, right.reshape(-1, *value.shape[1:])
+            tensors |= {f"{stem}.up": up[:, :, None, None] if value.dim() == 4 else up, f"{stem}.down": down}
+    if form == "difference":
+        tensors = {f"control_model.{name}": value for name, value in tensors.items()}
+    tensors["lora_controlnet" if form == "Control-LoRA" else "difference"] = torch.zeros(1)
+    path = place.with_suffix(".safetensors")
+    save_file({name: value.clone().contiguous() for name, value in tensors.items()}, path)
+    return path
+
+
 def _original(name: str, net: Any) -> str:
     if match := re.fullmatch(r"controlnet_cond_embedding\.(conv_in|conv_out|blocks\.(\d+))\.(.*)", name):
         blocks = len(net.controlnet_cond_embedding.blocks)

@@ -27,6 +27,11 @@ T2I_LIGHT = (
     "body.{0,1,2,3}.in_conv.weight[80,192,1,1] body.{0,1,2,3}.out_conv.weight[320,80,1,1] "
     "body.{0,1,2,3}.body.{0,1,2,3}.block1.weight[80,80,3,3]"
 )
+LORA = (
+    "input_hint_block.{0,2,4,6,8,10,12,14}.weight[16,3,3,3] zero_convs.0.0.weight[320,320,1,1] "
+    "input_blocks.0.0.up[320,4,1,1] input_blocks.0.0.down[4,4,3,3] "
+    "input_blocks.{1,4}.0.in_layers.2.up[320,16,1,1] input_blocks.{1,4}.0.in_layers.2.down[16,320,3,3]"
+)
 
 READ = {
     "T2I-Adapter SD 1.x": T2I.format(192),
@@ -46,20 +51,19 @@ READ = {
     "original SD 2.x, control_model": ORIGINAL.format(p="control_model.", first=1, width=1024),
     "original SDXL": ORIGINAL.format(p="", first=4, width=2048),
     "original SDXL, control_model": ORIGINAL.format(p="control_model.", first=4, width=2048),
+    "difference": f"{PREFIXED} difference",
+    "difference, bare": f"{BARE} difference",
+    "Control-LoRA SD 1.x": f"lora_controlnet {LORA}",
+    "Control-LoRA SDXL": f"lora_controlnet label_emb.0.0.{{up,down}}[1280,128] {LORA}",
 }
 CONVOLUTIONS = "it is a T2I-Adapter with convolutions that diffusers' T2I-Adapter does not have"
 FORM = "it is a {}, and Halftone does not run this form of ControlNet"
 FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
-DIFFERENCES = "it holds only the differences from a model's weights"
 DAMAGED = "it lacks the tensor {}, or the file is damaged"
 REFUSED = {
-    "Control-LoRA SDXL": ("lora_controlnet label_emb.0.0.up[1280,128] input_blocks.0.0.weight", FORM.format("Control-LoRA")),
-    "Control-LoRA SD": ("lora_controlnet input_blocks.0.0.weight[320,4,3,3]", FORM.format("Control-LoRA")),
     "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
     "Union": (f"{READ['diffusers SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
     "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
-    "difference": (f"{PREFIXED} difference", DIFFERENCES),
-    "difference, bare": (f"{BARE} difference", DIFFERENCES),
     "FLUX": ("controlnet_blocks.0.weight controlnet_x_embedder.weight context_embedder.weight[3072,4096]", FOLDER.format("FLUX")),
     "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", FOLDER.format("FLUX")),
     "SD 3": ("controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]", FOLDER.format("SD 3")),

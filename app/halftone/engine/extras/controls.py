@@ -22,6 +22,7 @@ from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.extras.control_nets import AdapterNet, ControlNets
+from halftone.engine.extras.derived_controls import with_own_weights
 from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
@@ -34,10 +35,13 @@ from halftone.library.add_ons.controlnets import (
     UNETS,
     file_config,
     folder_config,
+    form_of,
     parameter_names,
     shaped,
+    stands_on_model,
     weight_files,
 )
+from halftone.library.add_ons.loras import lora_key
 from halftone.library.add_ons.t2i_adapters import T2I
 from halftone.library.files.header import read_header, used_files
 
@@ -62,11 +66,12 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
     """
     paths = tuple(control.path for control in controls)
     wanted = used_files(paths)
-    if wanted != loaded.controls:
+    below = _below(loaded, paths)
+    if (wanted, below) != (loaded.controls, loaded.below_controls):
         _forget(loaded)
         if wanted:
             _take(loaded, paths)
-            loaded.controls = wanted
+            loaded.controls, loaded.below_controls = wanted, below
             log.info("ControlNets: %s", ", ".join(paths))
     if not wanted:
         return loaded
@@ -80,6 +85,13 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
     return replace(loaded, pipe=pipe)
 
 
+def _below(loaded: Loaded, paths: Sequence[str]) -> str:
+    """Changes with the weights on which ControlNets stand that hold only changes of the model's; "" without such."""
+    if not any(map(stands_on_model, paths)):
+        return ""
+    return f"{loaded.transformer}\0{lora_key(loaded.loras)}"
+
+
 def _kin(pipe: Any, net: Any) -> Any:
     """A pipeline with a ControlNet over the same components, none of them cast. Raises ValueError where there is none."""
     name = type(pipe).__name__
@@ -89,7 +101,7 @@ def _kin(pipe: Any, net: Any) -> Any:
 
 
 def _forget(loaded: Loaded) -> None:
-    loaded.controls, loaded.controlnet = (), None
+    loaded.controls, loaded.below_controls, loaded.controlnet = (), "", None
     for known in (loaded.sources, loaded.states, loaded.stored):
         cast("dict[str, Any]", known).pop(CONTROLNET, None)
 
@@ -125,6 +137,8 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
             with safe_open(file, "pt") as opened:
                 found = ((ours, opened.get_tensor(name)) for name, ours in parameter_names(header).items())
                 tensors |= {name: held(tensor, dtype) for name, tensor in found}
+        if form := form_of(next(iter(headers.values()))):
+            tensors = with_own_weights(loaded, form, tensors)
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         config = config or file_config(next(iter(headers.values())))

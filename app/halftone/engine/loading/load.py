@@ -85,6 +85,8 @@ class Loaded:
     """What took the place of the model's own transformer or UNet."""
     controls: tuple[UsedFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
+    below_controls: str = ""
+    """Changes with the model's weights, where these ControlNets hold only changes of them."""
     controlnet: Any = None
     streams: set[str] = field(default_factory=set[str])
     """Components that compute, in whatever state they are, with weights that are made block by block."""

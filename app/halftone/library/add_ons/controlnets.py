@@ -2,9 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -21,7 +23,7 @@ from halftone.library.families.recognise import Kind, Recognised, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
 from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
-from halftone.library.files.header import Header, read_header
+from halftone.library.files.header import Header, TensorInfo, read_header
 
 CONTROLNET: Final = "controlnet"
 """The component; several are one, with "nets.0." and so on before the names of their parts."""
@@ -48,8 +50,13 @@ _UNFIT: Final = "control-not-a-controlnet"
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
 _START: Final = "control_model."
-_DIFFERENCE: Final = "difference"
-"""The tensor that marks files to which a model's own weights are added."""
+UP: Final = ".up"
+DOWN: Final = ".down"
+"""Ends of the two factors of what a Control-LoRA adds to a weight."""
+Form = Literal["", "Control-LoRA", "difference"]
+"""What a file is that holds only changes of a model's own UNet; "" for one that holds all weights."""
+_MARKS: Final[dict[str, Form]] = {"lora_controlnet": "Control-LoRA", "difference": "difference"}
+"""Tensors that say so."""
 _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
 
@@ -116,10 +123,32 @@ def file_config(header: Header) -> Config | None:
     return {"_class_name": T2I, **adapter_config(_shapes(header))}
 
 
+def form_of(header: Header) -> Form:
+    """Whether a file holds only changes of a model's own UNet."""
+    found: Iterator[Form] = (_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS)
+    return next(found, "")
+
+
+def stands_on_model(path: str) -> bool:
+    """Whether its weights depend on those of the model beside which it runs."""
+    return not os.path.isdir(path) and form_of(read_header(Path(path))) != ""
+
+
 def _shapes(header: Header) -> dict[str, tuple[int, ...]]:
-    """By the names in diffusers."""
+    """By the names in diffusers; of two factors, that of the weight to which they are added."""
     ours = parameter_names(header)
-    return {ours[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in ours}
+    found = {ours[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in ours}
+    stems = [name.removesuffix(UP) for name in found if name.endswith(UP) and name.removesuffix(UP) + DOWN in found]
+    return found | {f"{stem}.weight": (*found[stem + UP][:1], *found[stem + DOWN][1:]) for stem in stems}
+
+
+def control_tensors(header: Header) -> list[TensorInfo]:
+    """Tensors with as many numbers as those that are held in memory: a Control-LoRA's weights in the place of their factors."""
+    if form_of(header) != "Control-LoRA":
+        return list(header.tensors)
+    shapes, first = _shapes(header), header.tensors[0]
+    whole = {name: shape for name, shape in shapes.items() if not name.endswith((UP, DOWN))}
+    return [msgspec.structs.replace(first, name=name, shape=shape) for name, shape in whole.items()]
 
 
 def _holds_adapter(header: Header) -> bool:
@@ -131,7 +160,8 @@ def parameter_names(header: Header) -> dict[str, str]:
     if _holds_adapter(header):
         return adapter_names(tensor.name for tensor in header.tensors)
     start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
-    given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
+    own = (tensor.name for tensor in header.tensors if tensor.name.startswith(start) and tensor.name not in _MARKS)
+    given = {name: name.removeprefix(start) for name in own}
     if not any(own.startswith("input_hint_block.") for own in given.values()):
         return given
     last = max((int(match[1]) for own in given.values() if (match := _HINTS.match(own))), default=0)
@@ -207,10 +237,8 @@ def _unread(found: Recognised, header: Header) -> Words | None:
     """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
     if found.kind == _T2I_KIND:
         return unread_adapter(_shapes(header))
-    if found.base != _KIND:
+    if found.base not in (_KIND, "Control-LoRA"):
         return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
-    if any(tensor.name == _DIFFERENCE for tensor in header.tensors):
-        return Words("it holds only the differences from a model's weights; choose the full ControlNet instead")
     if found.family in BY_NAME and found.family not in CLASSES:
         return Words("Halftone has no ControlNet for {0} models", (found.family,))
     if CLASSES.get(found.family, UNETS) != UNETS:
