@@ -62,8 +62,7 @@ FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
 DAMAGED = "it lacks the tensor {}, or the file is damaged"
 REFUSED = {
     "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
-    "Union": (f"{READ['diffusers SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
-    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
+    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", "it is a ControlNet Union in ComfyUI's names"),
     "FLUX": ("controlnet_blocks.0.weight controlnet_x_embedder.weight context_embedder.weight[3072,4096]", FOLDER.format("FLUX")),
     "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", FOLDER.format("FLUX")),
     "SD 3": ("controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]", FOLDER.format("SD 3")),

@@ -4,15 +4,19 @@ What a T2I-Adapter adds goes into the UNet's blocks, not beside them. A pipeline
 features stand after these in one list and are parted again where the UNet is called.
 """
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import torch
-from diffusers import ControlNetModel, MultiControlNetModel, T2IAdapter
+from diffusers import ControlNetModel, ControlNetUnionModel, MultiControlNetModel, T2IAdapter
 from diffusers.configuration_utils import register_to_config
 from diffusers.models.modeling_utils import ModelMixin
 from torch import nn
 from torch.nn import functional
+
+from halftone.contract.request import Control
+from halftone.library.add_ons.control_kinds import mode_of
 
 _BESIDE: Final = "down_block_additional_residuals"
 _MIDDLE: Final = "mid_block_additional_residual"
@@ -60,6 +64,49 @@ class AdapterNet(ControlNetModel):
         return [feature * conditioning_scale for feature in made], sample.new_zeros(len(sample), 1, 1, 1)
 
 
+class UnionNet(ControlNetModel):
+    """A ControlNet Union that is given one picture, of one kind. Its parameters have the names of diffusers'
+    ControlNetUnionModel. mode: the kind, as a number.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        self.__dict__.update(ControlNetUnionModel(**config).__dict__)  # its parts and its configuration
+        self.mode = 0
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - `return_dict` is never True here
+        self,
+        sample: torch.Tensor,
+        timestep: Any,
+        encoder_hidden_states: torch.Tensor,
+        controlnet_cond: torch.Tensor,
+        conditioning_scale: float = 1.0,
+        added_cond_kwargs: Any = None,
+        guess_mode: bool = False,
+        **_others: Any,
+    ) -> Residuals:
+        kinds = torch.zeros(len(sample), cast("Any", self.config).num_control_type, device=sample.device)
+        kinds[:, self.mode] = 1
+        net = cast("Any", self)  # it has all that the other class' forward reads
+        made = ControlNetUnionModel.forward(
+            net,
+            sample,
+            timestep,
+            encoder_hidden_states,
+            [controlnet_cond],
+            kinds,
+            [self.mode],
+            [conditioning_scale],
+            added_cond_kwargs=added_cond_kwargs,
+            guess_mode=guess_mode,
+            return_dict=False,
+        )
+        return cast("Residuals", made)
+
+
+# diffusers reads from it what a configuration may hold
+setattr(UnionNet.__init__, "__signature__", inspect.signature(ControlNetUnionModel.__init__))  # noqa: B010
+
+
 def _whole(picture: torch.Tensor, factor: int) -> torch.Tensor:
     """In a size that can be folded by this factor, as ComfyUI enlarges it."""
     height, width = (-(-size // factor) * factor for size in picture.shape[-2:])
@@ -99,6 +146,19 @@ def _summed(one: list[torch.Tensor], other: Sequence[torch.Tensor]) -> list[torc
     if not one or not other:
         return one or list(other)
     return [left + right for left, right in zip(one, other, strict=True)]
+
+
+def modes_of(net: Any, controls: Sequence[Control]) -> list[int | None]:
+    """The number of the kind of each picture; None for a ControlNet that was trained for one kind."""
+    nets = getattr(net, "nets", [net])
+    return [mode_of(control, one.config) for one, control in zip(nets, controls, strict=True)]
+
+
+def set_modes(net: Any, controls: Sequence[Control]) -> None:
+    """Tell each ControlNet Union of what kind its picture is."""
+    for one, mode in zip(getattr(net, "nets", [net]), modes_of(net, controls), strict=True):
+        if isinstance(one, UnionNet) and mode is not None:
+            one.mode = mode
 
 
 def features_of(net: Any) -> int:

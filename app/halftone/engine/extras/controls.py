@@ -21,7 +21,7 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
-from halftone.engine.extras.control_nets import AdapterNet, ControlNets
+from halftone.engine.extras.control_nets import AdapterNet, ControlNets, UnionNet, set_modes
 from halftone.engine.extras.derived_controls import with_own_weights
 from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
@@ -30,6 +30,7 @@ from halftone.engine.weights.file_tensors import one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
+from halftone.library.add_ons.control_kinds import UNION, UNION_MARK
 from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
@@ -54,7 +55,7 @@ _SEVERAL: Final = {
     "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
     "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
-_OWN: Final[dict[str, Any]] = {T2I: AdapterNet}
+_OWN: Final[dict[str, Any]] = {T2I: AdapterNet, UNION: UnionNet}
 """Class in diffusers -> the one here that is called as a ControlNet is."""
 _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 """Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
@@ -75,6 +76,7 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
             log.info("ControlNets: %s", ", ".join(paths))
     if not wanted:
         return loaded
+    set_modes(loaded.controlnet, controls)
     try:
         with quiet_libraries():
             pipe = _kin(loaded.pipe, loaded.controlnet)
@@ -142,7 +144,7 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
         config = config or file_config(next(iter(headers.values())))
-        name = str(config["_class_name"]) if config else UNETS
+        name = str(config["_class_name"]) if config else UNION if UNION_MARK in tensors else UNETS
         kind = _OWN.get(name) or getattr(diffusers, name)
         config = config or _config_beside(kind, loaded.pipe.unet, tensors)
         with limit, init_empty_weights(include_buffers=False), tables_left_empty():

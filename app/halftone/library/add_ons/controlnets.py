@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,6 +14,7 @@ from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
+from halftone.library.add_ons.control_kinds import UNION, UNION_MARK, check_kind, kinds_of, union_config
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
 from halftone.library.add_ons.unusable_files import instead
@@ -40,7 +41,7 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
-OTHERS: Final = {T2I: (SD1.name, SDXL.name)}
+OTHERS: Final = {T2I: (SD1.name, SDXL.name), UNION: (SDXL.name,)}
 """Class of what is used as a ControlNet -> families."""
 _KIND: Final = "ControlNet"
 _T2I_KIND: Final = "T2I-Adapter"
@@ -71,7 +72,7 @@ def check_controls(controls: Iterable[Control]) -> None:
             name = Words("The step range of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
-        _traits_of(control.path)
+        check_kind(control, config_of(control.path))
 
 
 def takes_controls(model: ModelFacts) -> bool:
@@ -87,11 +88,12 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         if wanted is None or own is None:
             detail = Words("Halftone has no ControlNet for {0} models", (model.family,))
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
-        kind, traits = _traits_of(control.path)
+        config = config_of(control.path)
+        kind = str(config["_class_name"])
         if kind != wanted and model.family not in OTHERS.get(kind, ()):
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
         needed = _traits(own)
-        for name, given in traits.items():
+        for name, given in _traits(config).items():
             if given != (theirs := needed[name]):
                 values = (Words(_TRAITS[name]), *(Words("none") if one is None else str(one) for one in (given, theirs)))
                 raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
@@ -104,6 +106,14 @@ def denoiser_config(model: ModelFacts) -> Config | None:
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
         return None if file is None else read_json(file)
     return configs(model.family, model_header(model), model.path).get("unet") if model.family in SINGLES else None
+
+
+def kinds_in(path: str) -> tuple[str, ...]:
+    """The kinds of pictures between which one has to choose; none for a plain ControlNet, or what cannot be read."""
+    try:
+        return kinds_of(config_of(path))
+    except HalftoneError:
+        return ()
 
 
 def folder_config(path: Path) -> Config | None:
@@ -125,8 +135,8 @@ def file_config(header: Header) -> Config | None:
 
 def form_of(header: Header) -> Form:
     """Whether a file holds only changes of a model's own UNet."""
-    found: Iterator[Form] = (_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS)
-    return next(found, "")
+    marks = [_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS]
+    return marks[0] if marks else ""
 
 
 def stands_on_model(path: str) -> bool:
@@ -196,26 +206,27 @@ def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
             shapes[f"{hint}.conv_in.weight"][0],
             *(shapes[f"{hint}.blocks.{block}.weight"][0] for block in blocks if block % 2),
         ],
+        **union_config(shapes),
     }
 
 
-def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
-    """(class, what must be the same in the model's denoiser). Raises as `check_controls`."""
+def config_of(path: str) -> Config:
+    """Its class and configuration; of a file, as far as names and shapes tell. Raises as `check_controls`."""
     with reading(path, "control-missing", _UNFIT) as place:
         return _of_folder(place) if os.path.isdir(place) else _of_file(place)
 
 
-def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
+def _of_folder(folder: Path) -> Config:
     config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
     if kind not in (*CLASSES.values(), *OTHERS):
         detail = Words("its config.json is not that of a supported ControlNet")
         raise HalftoneError(_UNFIT, path=str(folder), detail=detail)
     weight_files(str(folder))
-    return str(kind), _traits(config)
+    return config
 
 
-def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
+def _of_file(file: Path) -> Config:
     header = read_header(file)
     found = recognise(header, file.stem)
     if found.kind not in KINDS:
@@ -223,8 +234,10 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
     if (reason := _unread(found, header)) is not None:
         raise HalftoneError(_UNFIT, path=str(file), detail=reason)
     try:
-        config = file_config(header) or {"_class_name": UNETS, **shaped(_shapes(header))}
-        return str(config["_class_name"]), _traits(config)
+        if (config := file_config(header)) is not None:
+            return config
+        config = shaped(_shapes(header))
+        return {"_class_name": UNION if "num_control_type" in config else UNETS, **config}
     except KeyError as error:
         detail = Words("it lacks the tensor {0}, or the file is damaged", (str(error.args[0]),))
         raise HalftoneError(_UNFIT, path=str(file), detail=detail) from error
@@ -237,8 +250,11 @@ def _unread(found: Recognised, header: Header) -> Words | None:
     """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
     if found.kind == _T2I_KIND:
         return unread_adapter(_shapes(header))
-    if found.base not in (_KIND, "Control-LoRA"):
+    if found.base not in (_KIND, "Control-LoRA", "ControlNet Union"):
         return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
+    names = {tensor.name for tensor in header.tensors}
+    if UNION_MARK in names and not any(name.startswith("controlnet_down_blocks.") for name in names):
+        return Words("it is a ControlNet Union in ComfyUI's names, and Halftone reads only those of diffusers")
     if found.family in BY_NAME and found.family not in CLASSES:
         return Words("Halftone has no ControlNet for {0} models", (found.family,))
     if CLASSES.get(found.family, UNETS) != UNETS:
