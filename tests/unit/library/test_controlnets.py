@@ -58,16 +58,26 @@ READ = {
 }
 CONVOLUTIONS = "it is a T2I-Adapter with convolutions that diffusers' T2I-Adapter does not have"
 FORM = "it is a {}, and Halftone does not run this form of ControlNet"
+NAMES = "it is a ControlNet for {} in its maker's own names, and Halftone reads those of diffusers"
 FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
 DAMAGED = "it lacks the tensor {}, or the file is damaged"
 REFUSED = {
     "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
     "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", "it is a ControlNet Union in ComfyUI's names"),
-    "FLUX": ("controlnet_blocks.0.weight controlnet_x_embedder.weight context_embedder.weight[3072,4096]", FOLDER.format("FLUX")),
-    "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", FOLDER.format("FLUX")),
-    "SD 3": ("controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]", FOLDER.format("SD 3")),
-    "SD 3 original": ("controlnet_blocks.0.weight joint_blocks.0.x_block.attn.qkv.weight", FOLDER.format("SD 3")),
-    "Qwen-Image": ("controlnet_blocks.0.weight transformer_blocks.0.img_mod.1.weight", FOLDER.format("Qwen-Image")),
+    "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", NAMES.format("FLUX")),
+    "SD 3 without its blocks": (
+        "controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]",
+        NAMES.format("SD 3"),
+    ),
+    "SD 3.5 by Stability": (
+        "controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2] transformer_blocks.0.adaLN_modulation.1.bias",
+        NAMES.format("SD 3"),
+    ),
+    "SD 3 original": ("controlnet_blocks.0.weight joint_blocks.0.x_block.attn.qkv.weight", NAMES.format("SD 3")),
+    "Qwen-Image without a layer": (
+        "controlnet_blocks.0.weight transformer_blocks.0.img_mod.1.weight",
+        DAMAGED.format("img_in.weight"),
+    ),
     "Sana": ("controlnet_blocks.0.weight transformer_blocks.0.ff.conv_inverted.weight", FOLDER.format("Sana")),
     "Z-Image": ("control_layers.0.after_proj.weight[8,8]", "Halftone has no ControlNet for Z-Image models"),
     "Kolors": (f"{READ['diffusers SDXL']} encoder_hid_proj.weight[2048,4096]", "Halftone has no ControlNet for Kolors models"),

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -30,15 +30,14 @@ from halftone.engine.weights.file_tensors import one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
-from halftone.library.add_ons.control_kinds import UNION, UNION_MARK
+from halftone.library.add_ons.control_kinds import UNION
 from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
-    file_config,
+    config_of,
     folder_config,
     form_of,
     parameter_names,
-    shaped,
     stands_on_model,
     weight_files,
 )
@@ -143,10 +142,10 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
             tensors = with_own_weights(loaded, form, tensors)
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
-        config = config or file_config(next(iter(headers.values())))
-        name = str(config["_class_name"]) if config else UNION if UNION_MARK in tensors else UNETS
+        described = config_of(path)
+        name = str(described["_class_name"])
         kind = _OWN.get(name) or getattr(diffusers, name)
-        config = config or _config_beside(kind, loaded.pipe.unet, tensors)
+        config = config or (described if name == T2I else _config_beside(kind, loaded.modules[loaded.reader], described))
         with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))
     try:
@@ -164,11 +163,10 @@ def _shaped(value: torch.Tensor, wanted: torch.Size | None) -> torch.Tensor:
     return value.reshape(wanted) if wanted is not None and value.numel() == wanted.numel() else value
 
 
-def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Configure a ControlNet in one file as the encoder of the UNet beside which it runs."""
+def _config_beside(kind: Any, denoiser: Any, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Configure a ControlNet in one file as the denoiser beside which it runs, save for what its shapes tell."""
     known = inspect.signature(kind.__init__).parameters
-    own = {name: value for name, value in dict(unet.config).items() if name in known}
-    return {**own, **shaped({name: tuple(value.shape) for name, value in tensors.items()})}
+    return {name: value for name, value in {**denoiser.config, **described}.items() if name in known}
 
 
 def _unfit(model: ModelFacts, path: Path, details: str) -> HalftoneError:

@@ -133,7 +133,7 @@ class Loaded:
 
     @property
     def reader(self) -> str:
-        """The component that reads pictures through IP-Adapters."""
+        """The denoiser, which also reads pictures through IP-Adapters."""
         return UNET if getattr(self.pipe, UNET, None) is not None else "transformer"
 
     @property

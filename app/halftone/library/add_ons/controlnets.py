@@ -17,6 +17,7 @@ from halftone.contract.wording import Words
 from halftone.library.add_ons.control_kinds import UNION, UNION_MARK, check_kind, kinds_of, union_config
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
+from halftone.library.add_ons.transformer_controls import SHAPED, in_diffusers_names, transformer_config
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
@@ -94,7 +95,7 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
         needed = _traits(own)
         for name, given in _traits(config).items():
-            if given != (theirs := needed[name]):
+            if given != (theirs := needed[name]) and not (name == "text" and given is None):  # some read no words
                 values = (Words(_TRAITS[name]), *(Words("none") if one is None else str(one) for one in (given, theirs)))
                 raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
 
@@ -135,7 +136,7 @@ def file_config(header: Header) -> Config | None:
 
 def form_of(header: Header) -> Form:
     """Whether a file holds only changes of a model's own UNet."""
-    marks = [_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS]
+    marks: list[Form] = [_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS]
     return marks[0] if marks else ""
 
 
@@ -172,7 +173,7 @@ def parameter_names(header: Header) -> dict[str, str]:
     start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
     own = (tensor.name for tensor in header.tensors if tensor.name.startswith(start) and tensor.name not in _MARKS)
     given = {name: name.removeprefix(start) for name in own}
-    if not any(own.startswith("input_hint_block.") for own in given.values()):
+    if not any(own.startswith("input_hint_block.") for own in given.values()) or in_diffusers_names(given.values()):
         return given
     last = max((int(match[1]) for own in given.values() if (match := _HINTS.match(own))), default=0)
     ours = unet_names(given.values())
@@ -236,6 +237,8 @@ def _of_file(file: Path) -> Config:
     try:
         if (config := file_config(header)) is not None:
             return config
+        if (kind := CLASSES.get(found.family)) in SHAPED:
+            return transformer_config(kind, _shapes(header))
         config = shaped(_shapes(header))
         return {"_class_name": UNION if "num_control_type" in config else UNETS, **config}
     except KeyError as error:
@@ -257,7 +260,12 @@ def _unread(found: Recognised, header: Header) -> Words | None:
         return Words("it is a ControlNet Union in ComfyUI's names, and Halftone reads only those of diffusers")
     if found.family in BY_NAME and found.family not in CLASSES:
         return Words("Halftone has no ControlNet for {0} models", (found.family,))
-    if CLASSES.get(found.family, UNETS) != UNETS:
+    kind = CLASSES.get(found.family, UNETS)
+    if kind in SHAPED and not in_diffusers_names(names):
+        return Words(
+            "it is a ControlNet for {0} in its maker's own names, and Halftone reads those of diffusers", (found.family,)
+        )
+    if kind != UNETS and kind not in SHAPED:
         return Words("Halftone reads ControlNets for {0} only from a diffusers folder", (found.family,))
     return None
 
@@ -274,7 +282,7 @@ def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
         }
     return {
         "text": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
-        "layers": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
+        "layers": config.get("width") or config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
     }
 
 

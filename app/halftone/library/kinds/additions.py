@@ -118,7 +118,7 @@ ADDITIONS: Final[tuple[Addition, ...]] = (
     _add(CONTROLNET, of.QWEN_IMAGE.name, _BLOCKS, "transformer_blocks.0.img_mod.1.weight"),
     _add(CONTROLNET, of.SANA.name, _BLOCKS, "transformer_blocks.0.ff.conv_inverted.weight"),
     _add(CONTROLNET, of.HUNYUAN_DIT.name, _BLOCKS, "text_embedding_padding"),
-    _add(CONTROLNET, of.FLUX.name, _BLOCKS, "controlnet_x_embedder.weight", "context_embedder.weight[*,4096]"),
+    _add(CONTROLNET, of.FLUX.name, _BLOCKS, "controlnet_x_embedder.weight", "context_embedder.weight"),
     _add(CONTROLNET, of.Z_IMAGE.name, "{control_layers.0,control_all_x_embedder}.*"),
     _add(CONTROLNET, of.SDXL.name, "task_embedding", *_NETS, name="ControlNet Union"),
     _add(CONTROLNET, of.SDXL.name, "task_embedding", "input_hint_block.*", name="ControlNet Union"),
