@@ -15,13 +15,15 @@ from tests.helpers.tiny import liven, load_tiny
 Form = Literal["folder", "diffusers", "original", "prefixed"]
 
 
-def make_net(model: Path, seed: int = 11) -> Any:
-    """Beside the denoiser of a tiny model; unlike a fresh one it changes the picture."""
+def make_net(model: Path, seed: int = 11, hint: tuple[int, ...] = (4, 8)) -> Any:
+    """Beside the denoiser of a tiny model; unlike a fresh one it changes the picture. hint: channels of the encoder of the
+    picture, which each but the first makes half as large.
+    """
     pipe = load_tiny(model)
     torch.manual_seed(seed)
     made: Any
     if hasattr(pipe, "unet"):
-        made = ControlNetModel.from_unet(pipe.unet, conditioning_embedding_out_channels=(4, 8))
+        made = ControlNetModel.from_unet(pipe.unet, conditioning_embedding_out_channels=hint)
     else:
         made = SD3ControlNetModel.from_transformer(pipe.transformer, num_layers=1, num_extra_conditioning_channels=0)
     liven(made)
@@ -46,6 +48,30 @@ def save_net(net: Any, place: Path, form: Form = "folder") -> Path:
     if form != "diffusers":
         start = "control_model." if form == "prefixed" else ""
         tensors = {start + _original(name, net): value for name, value in tensors.items()}
+    path = place.with_suffix(".safetensors")
+    save_file({name: value.clone().contiguous() for name, value in tensors.items()}, path)
+    return path
+
+
+def save_changes(net: Any, unet: Any, place: Path, form: Literal["Control-LoRA", "difference"]) -> Path:
+    """What tells a ControlNet from a UNet, as Stability's Control-LoRAs (of full rank) and as differences are written."""
+    own, tensors = unet.state_dict(), dict[str, torch.Tensor]()
+    for name, value in net.state_dict().items():
+        theirs = _original(name, net)
+        if name not in own:
+            tensors[theirs] = value
+        elif form == "difference":
+            tensors[theirs] = value - own[name]
+        elif not name.endswith(".weight") or value.dim() < 2:
+            tensors[theirs] = value
+        else:
+            stem, change = theirs.removesuffix(".weight"), (value - own[name]).flatten(1)
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            up, down = left * sizes, right.reshape(-1, *value.shape[1:])
+            tensors |= {f"{stem}.up": up[:, :, None, None] if value.dim() == 4 else up, f"{stem}.down": down}
+    if form == "difference":
+        tensors = {f"control_model.{name}": value for name, value in tensors.items()}
+    tensors["lora_controlnet" if form == "Control-LoRA" else "difference"] = torch.zeros(1)
     path = place.with_suffix(".safetensors")
     save_file({name: value.clone().contiguous() for name, value in tensors.items()}, path)
     return path

@@ -106,7 +106,7 @@ def file_name(path: str) -> str:
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """scale: its strength; start, end: its part of the steps, from 0 to 1; canny: it gets the picture's edges,
-    not the picture.
+    not the picture; kind: what the picture shows, for a ControlNet that was trained for several kinds.
     """
 
     path: str
@@ -115,6 +115,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     start: float = 0.0
     end: float = 1.0
     canny: bool = False
+    kind: str = ""
 
     @property
     def name(self) -> str:

@@ -152,7 +152,8 @@ def _control(control: Control) -> str:
     """As A1111's extension writes them."""
     module = "canny" if control.canny else "none"
     part = f"Guidance Start: {control.start:g}, Guidance End: {control.end:g}"
-    return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}"
+    kind = f", Kind: {control.kind}" if control.kind else ""
+    return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}{kind}"
 
 
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:

@@ -59,6 +59,7 @@ def test_without_one_of_both_the_form_is_told(text: str) -> None:
     [
         CONTROL,
         Control(path="/n/net", image="/p/a.png", scale=0.8, canny=True),
+        Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, kind="low quality"),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, end=0.6),
     ],
 )
@@ -78,3 +79,9 @@ def test_all_that_is_used_is_named() -> None:
         "--control",
         "/n/net=/p/a.png:1",
     ]
+
+
+def test_the_kind_of_a_picture_comes_last() -> None:
+    assert _control("/n/net=/p/a.png:depth") == Control(path="/n/net", image="/p/a.png", kind="depth")
+    assert _control("/n/net=/p/a.png:0.5:0-0.7:tile") == Control(path="/n/net", image="/p/a.png", scale=0.5, end=0.7, kind="tile")
+    assert _control("/n/net=/p/a.png:house").image == "/p/a.png:house"

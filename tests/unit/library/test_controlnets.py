@@ -21,7 +21,26 @@ ORIGINAL = (
 BARE = ORIGINAL.format(p="", first=1, width=768)
 PREFIXED = ORIGINAL.format(p="control_model.", first=1, width=768)
 
+T2I = "conv_in.weight[320,{},3,3] body.{{0,1,2,3,4,5,6,7}}.block1.weight[320,320,3,3]"
+T2I_DIFFUSERS = "adapter.conv_in.weight[320,{},3,3] adapter.body.{{0,1,2,3}}.resnets.{{0,1}}.block1.weight[320,320,3,3]"
+T2I_LIGHT = (
+    "body.{0,1,2,3}.in_conv.weight[80,192,1,1] body.{0,1,2,3}.out_conv.weight[320,80,1,1] "
+    "body.{0,1,2,3}.body.{0,1,2,3}.block1.weight[80,80,3,3]"
+)
+LORA = (
+    "input_hint_block.{0,2,4,6,8,10,12,14}.weight[16,3,3,3] zero_convs.0.0.weight[320,320,1,1] "
+    "input_blocks.0.0.up[320,4,1,1] input_blocks.0.0.down[4,4,3,3] "
+    "input_blocks.{1,4}.0.in_layers.2.up[320,16,1,1] input_blocks.{1,4}.0.in_layers.2.down[16,320,3,3]"
+)
+
 READ = {
+    "T2I-Adapter SD 1.x": T2I.format(192),
+    "T2I-Adapter SD 1.x, grey": T2I.format(64),
+    "T2I-Adapter SDXL": T2I.format(768),
+    "T2I-Adapter SDXL, grey": T2I.format(256),
+    "T2I-Adapter light": T2I_LIGHT,
+    "T2I-Adapter diffusers SD 1.x": T2I_DIFFUSERS.format(192),
+    "T2I-Adapter diffusers SDXL": T2I_DIFFUSERS.format(768),
     "diffusers SD 1.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,768]",
     "diffusers SD 2.x": f"{DIFFUSERS} down_blocks.{{0,1}}.{TEXT}[320,1024]",
     "diffusers SDXL": f"{DIFFUSERS} down_blocks.1.{TEXT}[640,2048] add_embedding.linear_1.weight[1280,2816]",
@@ -32,24 +51,33 @@ READ = {
     "original SD 2.x, control_model": ORIGINAL.format(p="control_model.", first=1, width=1024),
     "original SDXL": ORIGINAL.format(p="", first=4, width=2048),
     "original SDXL, control_model": ORIGINAL.format(p="control_model.", first=4, width=2048),
+    "difference": f"{PREFIXED} difference",
+    "difference, bare": f"{BARE} difference",
+    "Control-LoRA SD 1.x": f"lora_controlnet {LORA}",
+    "Control-LoRA SDXL": f"lora_controlnet label_emb.0.0.{{up,down}}[1280,128] {LORA}",
 }
+CONVOLUTIONS = "it is a T2I-Adapter with convolutions that diffusers' T2I-Adapter does not have"
 FORM = "it is a {}, and Halftone does not run this form of ControlNet"
+NAMES = "it is a ControlNet for {} in its maker's own names, and Halftone reads those of diffusers"
 FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
-DIFFERENCES = "it holds only the differences from a model's weights"
 DAMAGED = "it lacks the tensor {}, or the file is damaged"
 REFUSED = {
-    "Control-LoRA SDXL": ("lora_controlnet label_emb.0.0.up[1280,128] input_blocks.0.0.weight", FORM.format("Control-LoRA")),
-    "Control-LoRA SD": ("lora_controlnet input_blocks.0.0.weight[320,4,3,3]", FORM.format("Control-LoRA")),
     "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
-    "Union": (f"{READ['diffusers SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
-    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", FORM.format("ControlNet Union")),
-    "difference": (f"{PREFIXED} difference", DIFFERENCES),
-    "difference, bare": (f"{BARE} difference", DIFFERENCES),
-    "FLUX": ("controlnet_blocks.0.weight controlnet_x_embedder.weight context_embedder.weight[3072,4096]", FOLDER.format("FLUX")),
-    "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", FOLDER.format("FLUX")),
-    "SD 3": ("controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]", FOLDER.format("SD 3")),
-    "SD 3 original": ("controlnet_blocks.0.weight joint_blocks.0.x_block.attn.qkv.weight", FOLDER.format("SD 3")),
-    "Qwen-Image": ("controlnet_blocks.0.weight transformer_blocks.0.img_mod.1.weight", FOLDER.format("Qwen-Image")),
+    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", "it is a ControlNet Union in ComfyUI's names"),
+    "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", NAMES.format("FLUX")),
+    "SD 3 without its blocks": (
+        "controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]",
+        NAMES.format("SD 3"),
+    ),
+    "SD 3.5 by Stability": (
+        "controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2] transformer_blocks.0.adaLN_modulation.1.bias",
+        NAMES.format("SD 3"),
+    ),
+    "SD 3 original": ("controlnet_blocks.0.weight joint_blocks.0.x_block.attn.qkv.weight", NAMES.format("SD 3")),
+    "Qwen-Image without a layer": (
+        "controlnet_blocks.0.weight transformer_blocks.0.img_mod.1.weight",
+        DAMAGED.format("img_in.weight"),
+    ),
     "Sana": ("controlnet_blocks.0.weight transformer_blocks.0.ff.conv_inverted.weight", FOLDER.format("Sana")),
     "Z-Image": ("control_layers.0.after_proj.weight[8,8]", "Halftone has no ControlNet for Z-Image models"),
     "Kolors": (f"{READ['diffusers SDXL']} encoder_hid_proj.weight[2048,4096]", "Halftone has no ControlNet for Kolors models"),
@@ -62,7 +90,12 @@ REFUSED = {
         DAMAGED.format("controlnet_cond_embedding.conv_in.weight"),
     ),
     "one dimension": (READ["diffusers SD 1.x"].replace("[320,4,3,3]", "[320]"), "one of its tensors has too few dimensions"),
-    "T2I-Adapter": ("adapter.conv_in.weight[320,768,3,3] adapter.body.0.resnets.0.block1.weight", "it is a T2I-Adapter"),
+    "T2I-Adapter with large kernels": (f"{T2I.format(64)} body.0.block2.weight[320,320,3,3]", CONVOLUTIONS),
+    "T2I-Adapter that shrinks by convolutions": (f"{T2I.format(64)} body.2.down_opt.op.weight[320,320,3,3]", CONVOLUTIONS),
+    "T2I-Adapter without a block": (
+        "conv_in.weight[320,192,3,3] body.0.block2.weight[320,320,1,1]",
+        DAMAGED.format("adapter.body.0.resnets.0.block1.weight"),
+    ),
     "IP-Adapter": ("image_proj.proj.weight[8192,1280] ip_adapter.1.to_k_ip.weight[640,2048]", "it is an IP-Adapter"),
     "LoRA": ("lora_unet_x.lora_down.weight[4,9] lora_unet_x.lora_up.weight[9,4]", "it is a LoRA"),
     "nothing known": ("something.else[3,3]", "its tensors have no ControlNet's names"),

@@ -20,6 +20,7 @@ from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Paramete
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
+from halftone.library.add_ons.control_kinds import ALL_KINDS
 from halftone.library.add_ons.loras import weighted
 from halftone.library.videos import FORMATS
 from halftone.settings.declared import ALIASES, DECLARED, Alias, Setting
@@ -41,8 +42,10 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, s
 Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
-_CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]]"
-_CONTROL_HELP: Final = "A ControlNet and its picture (canny: extract edges); may be repeated. START-END: control steps, 0-1."
+_CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]][:KIND]"
+_CONTROL_HELP: Final = (
+    "A ControlNet and its picture (canny: extract edges); may be repeated. START-END: control steps, 0-1. KIND: of its picture."
+)
 _CANNY: Final = "canny:"
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
 _IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
@@ -217,13 +220,16 @@ def _control(text: str) -> Control:
     if path and path == text:
         return Control(path=absolute(path), image="")
     canny, right = right.startswith(_CANNY), right.removeprefix(_CANNY)
+    before, _, last = right.rpartition(":")
+    kind = last if before and last in ALL_KINDS and not _is_file(right) else ""
+    right = before if kind else right
     found = None if _is_file(right) else _PICTURE.fullmatch(right)
     image, scale, start, end = (right, None, None, None) if found is None else found.groups()
     if not path or not image:
         allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
     numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
-    return Control(path=absolute(path), image=absolute(image), canny=canny, **numbers)
+    return Control(path=absolute(path), image=absolute(image), canny=canny, kind=kind, **numbers)
 
 
 def ip_adapters_of(texts: list[str]) -> tuple[IpAdapter, ...]:

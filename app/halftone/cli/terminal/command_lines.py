@@ -26,7 +26,8 @@ def control_word(control: Control) -> str:
     if not control.image:
         return control.path
     part = f":{control.start:g}-{control.end:g}" if (control.start, control.end) != (0, 1) else ""
-    return f"{control.path}={'canny:' if control.canny else ''}{control.image}:{control.scale:g}{part}"
+    kind = f":{control.kind}" if control.kind else ""
+    return f"{control.path}={'canny:' if control.canny else ''}{control.image}:{control.scale:g}{part}{kind}"
 
 
 def command_line(*words: str) -> str:

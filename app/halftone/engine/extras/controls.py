@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,8 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
+from halftone.engine.extras.control_nets import AdapterNet, ControlNets, UnionNet, set_modes
+from halftone.engine.extras.derived_controls import with_own_weights
 from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
@@ -28,14 +30,19 @@ from halftone.engine.weights.file_tensors import one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
+from halftone.library.add_ons.control_kinds import UNION
 from halftone.library.add_ons.controlnets import (
     CONTROLNET,
     UNETS,
+    config_of,
     folder_config,
+    form_of,
     parameter_names,
-    shaped,
+    stands_on_model,
     weight_files,
 )
+from halftone.library.add_ons.loras import lora_key
+from halftone.library.add_ons.t2i_adapters import T2I
 from halftone.library.files.header import read_header, used_files
 
 log = logging.getLogger(__name__)
@@ -47,6 +54,8 @@ _SEVERAL: Final = {
     "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
     "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
+_OWN: Final[dict[str, Any]] = {T2I: AdapterNet, UNION: UnionNet}
+"""Class in diffusers -> the one here that is called as a ControlNet is."""
 _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 """Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
 
@@ -57,14 +66,16 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
     """
     paths = tuple(control.path for control in controls)
     wanted = used_files(paths)
-    if wanted != loaded.controls:
+    below = _below(loaded, paths)
+    if (wanted, below) != (loaded.controls, loaded.below_controls):
         _forget(loaded)
         if wanted:
             _take(loaded, paths)
-            loaded.controls = wanted
+            loaded.controls, loaded.below_controls = wanted, below
             log.info("ControlNets: %s", ", ".join(paths))
     if not wanted:
         return loaded
+    set_modes(loaded.controlnet, controls)
     try:
         with quiet_libraries():
             pipe = _kin(loaded.pipe, loaded.controlnet)
@@ -73,6 +84,13 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
         raise HalftoneError("control-unsupported", str(error), model=loaded.facts.name, detail=detail) from error
     pipe.set_progress_bar_config(disable=True)
     return replace(loaded, pipe=pipe)
+
+
+def _below(loaded: Loaded, paths: Sequence[str]) -> str:
+    """Changes with the weights on which ControlNets stand that hold only changes of the model's; "" without such."""
+    if not any(map(stands_on_model, paths)):
+        return ""
+    return f"{loaded.transformer}\0{lora_key(loaded.loras)}"
 
 
 def _kin(pipe: Any, net: Any) -> Any:
@@ -84,7 +102,7 @@ def _kin(pipe: Any, net: Any) -> Any:
 
 
 def _forget(loaded: Loaded) -> None:
-    loaded.controls, loaded.controlnet = (), None
+    loaded.controls, loaded.below_controls, loaded.controlnet = (), "", None
     for known in (loaded.sources, loaded.states, loaded.stored):
         cast("dict[str, Any]", known).pop(CONTROLNET, None)
 
@@ -104,7 +122,8 @@ def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
     nets = [_read(loaded, path) for path in paths]
     if len(nets) == 1:
         return nets[0]
-    several = getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
+    own = any(isinstance(net, tuple(_OWN.values())) for net in nets)
+    several: Any = ControlNets if own else getattr(diffusers, _SEVERAL[type(nets[0]).__name__])
     made = cast("nn.Module", several(nets))
     return made.to(one_type(made.parameters()))
 
@@ -119,10 +138,14 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
             with safe_open(file, "pt") as opened:
                 found = ((ours, opened.get_tensor(name)) for name, ours in parameter_names(header).items())
                 tensors |= {name: held(tensor, dtype) for name, tensor in found}
+        if form := form_of(next(iter(headers.values()))):
+            tensors = with_own_weights(loaded, form, tensors)
         config = folder_config(place)
         limit = no_deeper_than_weights(place, config, len(tensors)) if config else nullcontext()
-        kind = getattr(diffusers, str(config["_class_name"]) if config else UNETS)
-        config = config or _config_beside(kind, loaded.pipe.unet, tensors)
+        described = config_of(path)
+        name = str(described["_class_name"])
+        kind = _OWN.get(name) or getattr(diffusers, name)
+        config = config or (described if name == T2I else _config_beside(kind, loaded.modules[loaded.reader], described))
         with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))
     try:
@@ -140,11 +163,10 @@ def _shaped(value: torch.Tensor, wanted: torch.Size | None) -> torch.Tensor:
     return value.reshape(wanted) if wanted is not None and value.numel() == wanted.numel() else value
 
 
-def _config_beside(kind: Any, unet: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Configure a ControlNet in one file as the encoder of the UNet beside which it runs."""
+def _config_beside(kind: Any, denoiser: Any, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Configure a ControlNet in one file as the denoiser beside which it runs, save for what its shapes tell."""
     known = inspect.signature(kind.__init__).parameters
-    own = {name: value for name, value in dict(unet.config).items() if name in known}
-    return {**own, **shaped({name: tuple(value.shape) for name, value in tensors.items()})}
+    return {name: value for name, value in {**denoiser.config, **described}.items() if name in known}
 
 
 def _unfit(model: ModelFacts, path: Path, details: str) -> HalftoneError:

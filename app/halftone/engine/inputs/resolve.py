@@ -6,7 +6,7 @@ import math
 import re
 import secrets
 import traceback
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -22,6 +22,7 @@ from halftone.contract.request import Control, OptionValue, PictureRequest, Reso
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.extras.control_nets import modes_of
 from halftone.engine.inputs import made_up
 from halftone.engine.inputs.control_pictures import prepared, resized_notes
 from halftone.engine.inputs.start_pictures import Canvas, canvas
@@ -177,7 +178,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         shown = [[read_picture(image) for image in one.images] or made for one in inputs.ip_adapters]
         one = hasattr(pipe, "is_ip_adapter_active")  # SD 3 takes one, of one adapter
         wanted["ip_adapter_image"] = shown[0] if one else shown
-    wanted |= _control_arguments(inputs, start, accepted)
+    wanted |= _control_arguments(pipe, inputs, start)
     wanted |= _readable(pipe, inputs, prompt_texts(wanted))
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
@@ -225,22 +226,25 @@ def _started(accepted: dict[str, Any], inputs: Inputs, start: Canvas | None) -> 
     return wanted
 
 
-def _control_arguments(inputs: Inputs, start: Canvas | None, accepted: Container[str]) -> dict[str, Any]:
-    """accepted: the pipeline's arguments. Leaves out the part of the steps where it is all and the pipeline knows no other."""
+def _control_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[str, Any]:
+    """Leaves out the part of the steps where it is all and the pipeline knows no other."""
     if not inputs.controls:
         return {}
+    accepted = _parameters(pipe)
     name = "control_image" if "control_image" in accepted else "image"
     partly = "control_guidance_end" in accepted or any((one.start, one.end) != (0.0, 1.0) for one in inputs.controls)
     size = _size(inputs, start)
     read = [read_picture(control.image) if control.image else _made_up_control(control, size) for control in inputs.controls]
     seen = read if start is None else [start.along(picture) for picture in read]
+    modes = modes_of(pipe.controlnet, inputs.controls) if "control_mode" in accepted else [None] * len(read)
     several = [
         {
             name: prepared(picture, control, size),
             "controlnet_conditioning_scale": control.scale,
             **({"control_guidance_start": control.start, "control_guidance_end": control.end} if partly else {}),
+            **({"control_mode": mode} if any(one is not None for one in modes) else {}),
         }
-        for control, picture in zip(inputs.controls, seen, strict=True)
+        for control, picture, mode in zip(inputs.controls, seen, modes, strict=True)
     ]
     return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
 

@@ -85,6 +85,8 @@ class Loaded:
     """What took the place of the model's own transformer or UNet."""
     controls: tuple[UsedFile, ...] = ()
     """ControlNets in memory now, and the component that they are."""
+    below_controls: str = ""
+    """Changes with the model's weights, where these ControlNets hold only changes of them."""
     controlnet: Any = None
     streams: set[str] = field(default_factory=set[str])
     """Components that compute, in whatever state they are, with weights that are made block by block."""
@@ -131,7 +133,7 @@ class Loaded:
 
     @property
     def reader(self) -> str:
-        """The component that reads pictures through IP-Adapters."""
+        """The denoiser, which also reads pictures through IP-Adapters."""
         return UNET if getattr(self.pipe, UNET, None) is not None else "transformer"
 
     @property

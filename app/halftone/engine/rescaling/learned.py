@@ -38,6 +38,8 @@ def learned_groups(
     """
     kind = type(network)
     library = kind.__module__.partition(".")[0]
+    # a network of ours is built of diffusers' layers; its own name tells it apart
+    library = "diffusers" if library == "halftone" else library
     config = json.dumps(config_of(network), sort_keys=True, default=str)
     architecture = "\0".join((f"{kind.__module__}.{kind.__qualname__}", version(library), str(SEARCH), config))
     known = recall_groups(architecture)

@@ -24,6 +24,7 @@ from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import replaced
+from halftone.engine.extras.control_nets import parted
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.composition import controlled, denoised
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
@@ -311,7 +312,7 @@ class Flight:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 if self._times_on_host:
                     args, kwargs = map_tensors((args, kwargs), partial(sent_ahead, device=self.loaded.device))
-                args, kwargs = self._at_own_time(args, kwargs)
+                args, kwargs = self._at_own_time(args, parted(self.loaded.controlnet, kwargs))
                 now = self._pass
                 place, now.calls = (now.step, now.calls), now.calls + 1
                 if now.keeping or now.step < now.first_real:

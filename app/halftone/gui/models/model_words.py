@@ -156,4 +156,4 @@ def use_words(row: Row) -> str:
     if row.entry.error is not None or row.entry.pickle:
         return ""
     usable = ("Checkpoints", "LoRA", "VAE", "ControlNet", "Embeddings", "Upscalers")
-    return tr("Use in Create") if row.entry.shelf in usable and row.entry.kind != "T2I-Adapter" else ""
+    return tr("Use in Create") if row.entry.shelf in usable else ""

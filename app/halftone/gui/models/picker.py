@@ -17,6 +17,7 @@ from halftone.gui.kit.switches import Segmented
 from halftone.gui.models.model_cards import ModelGrid, RowModel
 from halftone.gui.models.model_rows import ModelRows
 from halftone.gui.models.previews import Previews
+from halftone.library.add_ons.controlnets import KINDS
 from halftone.library.families.recognise import Kind
 from halftone.session.models.listing import Place, Query, Row, short_family
 
@@ -46,7 +47,8 @@ class ModelPicker(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         model = controller.model
         fits = family or (short_family(model.family) if model is not None and kind not in ("checkpoint", "upscaler") else "")
-        query = Query(place=_PLACES[kind], kinds=(kind,), family=fits)
+        kinds: tuple[Kind, ...] = KINDS if kind == "ControlNet" else (kind,)
+        query = Query(place=_PLACES[kind], kinds=kinds, family=fits)
         self.rows = ModelRows(controller, query, self)
         self.cards = RowModel()
         self.grid = ModelGrid(Previews(controller).small, acts=False)

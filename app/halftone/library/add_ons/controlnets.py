@@ -4,7 +4,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -12,15 +14,18 @@ from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
+from halftone.library.add_ons.control_kinds import UNION, UNION_MARK, check_kind, kinds_of, union_config
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
+from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
+from halftone.library.add_ons.transformer_controls import SHAPED, in_diffusers_names, transformer_config
 from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families.known_families import BY_NAME, FLUX, HUNYUAN_DIT, QWEN_IMAGE, SANA, SD1, SD2, SD3, SDXL
 from halftone.library.families.original_names import unet_names
-from halftone.library.families.recognise import Recognised, recognise
+from halftone.library.families.recognise import Kind, Recognised, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs
 from halftone.library.families.split_files import model_header
 from halftone.library.files.folder import read_json
-from halftone.library.files.header import Header, read_header
+from halftone.library.files.header import Header, TensorInfo, read_header
 
 CONTROLNET: Final = "controlnet"
 """The component; several are one, with "nets.0." and so on before the names of their parts."""
@@ -37,13 +42,23 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
+OTHERS: Final = {T2I: (SD1.name, SDXL.name), UNION: (SDXL.name,)}
+"""Class of what is used as a ControlNet -> families."""
 _KIND: Final = "ControlNet"
+_T2I_KIND: Final = "T2I-Adapter"
+KINDS: Final[tuple[Kind, ...]] = (_KIND, _T2I_KIND)
+"""Kinds of files."""
 _UNFIT: Final = "control-not-a-controlnet"
 _TEXT_WIDTHS: Final = ("joint_attention_dim", "caption_channels", "cross_attention_dim")
 _TRAITS: Final = {"text": "text width", "layers": "layer width", "sizes": "size input"}
 _START: Final = "control_model."
-_DIFFERENCE: Final = "difference"
-"""The tensor that marks files to which a model's own weights are added."""
+UP: Final = ".up"
+DOWN: Final = ".down"
+"""Ends of the two factors of what a Control-LoRA adds to a weight."""
+Form = Literal["", "Control-LoRA", "difference"]
+"""What a file is that holds only changes of a model's own UNet; "" for one that holds all weights."""
+_MARKS: Final[dict[str, Form]] = {"lora_controlnet": "Control-LoRA", "difference": "difference"}
+"""Tensors that say so."""
 _HINTS: Final = re.compile(r"input_hint_block\.(\d+)\.(.*)")
 _ZERO: Final = re.compile(r"zero_convs\.(\d+)\.0\.(.*)")
 
@@ -58,7 +73,7 @@ def check_controls(controls: Iterable[Control]) -> None:
             name = Words("The step range of the ControlNet {0}", (control.name,))
             value, allowed = f"{control.start:g}–{control.end:g}", Words("a part from 0 to 1, for instance 0 to 0.8")
             raise HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
-        _traits_of(control.path)
+        check_kind(control, config_of(control.path))
 
 
 def takes_controls(model: ModelFacts) -> bool:
@@ -74,11 +89,13 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
         if wanted is None or own is None:
             detail = Words("Halftone has no ControlNet for {0} models", (model.family,))
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
-        kind, traits = _traits_of(control.path)
-        if kind != wanted:
+        config = config_of(control.path)
+        kind = str(config["_class_name"])
+        if kind != wanted and model.family not in OTHERS.get(kind, ()):
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
-        for (name, given), theirs in zip(traits.items(), _traits(own).values(), strict=True):
-            if given != theirs:
+        needed = _traits(own)
+        for name, given in _traits(config).items():
+            if given != (theirs := needed[name]) and not (name == "text" and given is None):  # some read no words
                 values = (Words(_TRAITS[name]), *(Words("none") if one is None else str(one) for one in (given, theirs)))
                 raise _other_base(control, model, Words("its {0} is {1}, and the model's is {2}", values))
 
@@ -92,6 +109,14 @@ def denoiser_config(model: ModelFacts) -> Config | None:
     return configs(model.family, model_header(model), model.path).get("unet") if model.family in SINGLES else None
 
 
+def kinds_in(path: str) -> tuple[str, ...]:
+    """The kinds of pictures between which one has to choose; none for a plain ControlNet, or what cannot be read."""
+    try:
+        return kinds_of(config_of(path))
+    except HalftoneError:
+        return ()
+
+
 def folder_config(path: Path) -> Config | None:
     """The configuration in a ControlNet's folder; None for a file."""
     return read_json(path / "config.json") if os.path.isdir(path) else None
@@ -102,11 +127,53 @@ def weight_files(path: str) -> tuple[Path, ...]:
     return tuple(file for file, _ in weights_in(path, _UNFIT)) if os.path.isdir(path) else (Path(path),)
 
 
+def file_config(header: Header) -> Config | None:
+    """The configuration of what is in one file; None for a ControlNet, which is configured as the UNet beside which it runs."""
+    if not _holds_adapter(header):
+        return None
+    return {"_class_name": T2I, **adapter_config(_shapes(header))}
+
+
+def form_of(header: Header) -> Form:
+    """Whether a file holds only changes of a model's own UNet."""
+    marks: list[Form] = [_MARKS[tensor.name] for tensor in header.tensors if tensor.name in _MARKS]
+    return marks[0] if marks else ""
+
+
+def stands_on_model(path: str) -> bool:
+    """Whether its weights depend on those of the model beside which it runs."""
+    return not os.path.isdir(path) and form_of(read_header(Path(path))) != ""
+
+
+def _shapes(header: Header) -> dict[str, tuple[int, ...]]:
+    """By the names in diffusers; of two factors, that of the weight to which they are added."""
+    ours = parameter_names(header)
+    found = {ours[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in ours}
+    stems = [name.removesuffix(UP) for name in found if name.endswith(UP) and name.removesuffix(UP) + DOWN in found]
+    return found | {f"{stem}.weight": (*found[stem + UP][:1], *found[stem + DOWN][1:]) for stem in stems}
+
+
+def control_tensors(header: Header) -> list[TensorInfo]:
+    """Tensors with as many numbers as those that are held in memory: a Control-LoRA's weights in the place of their factors."""
+    if form_of(header) != "Control-LoRA":
+        return list(header.tensors)
+    shapes, first = _shapes(header), header.tensors[0]
+    whole = {name: shape for name, shape in shapes.items() if not name.endswith((UP, DOWN))}
+    return [msgspec.structs.replace(first, name=name, shape=shape) for name, shape in whole.items()]
+
+
+def _holds_adapter(header: Header) -> bool:
+    return any(re.match(r"(adapter\.)?body\.0\.", tensor.name) for tensor in header.tensors)
+
+
 def parameter_names(header: Header) -> dict[str, str]:
     """Tensor of the file -> name of the parameter in diffusers."""
+    if _holds_adapter(header):
+        return adapter_names(tensor.name for tensor in header.tensors)
     start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
-    given = {tensor.name: tensor.name.removeprefix(start) for tensor in header.tensors if tensor.name.startswith(start)}
-    if not any(own.startswith("input_hint_block.") for own in given.values()):
+    own = (tensor.name for tensor in header.tensors if tensor.name.startswith(start) and tensor.name not in _MARKS)
+    given = {name: name.removeprefix(start) for name in own}
+    if not any(own.startswith("input_hint_block.") for own in given.values()) or in_diffusers_names(given.values()):
         return given
     last = max((int(match[1]) for own in given.values() if (match := _HINTS.match(own))), default=0)
     ours = unet_names(given.values())
@@ -140,36 +207,40 @@ def shaped(shapes: Mapping[str, tuple[int, ...]]) -> Config:
             shapes[f"{hint}.conv_in.weight"][0],
             *(shapes[f"{hint}.blocks.{block}.weight"][0] for block in blocks if block % 2),
         ],
+        **union_config(shapes),
     }
 
 
-def _traits_of(path: str) -> tuple[str, dict[str, Any]]:
-    """(class, what must be the same in the model's denoiser). Raises as `check_controls`."""
+def config_of(path: str) -> Config:
+    """Its class and configuration; of a file, as far as names and shapes tell. Raises as `check_controls`."""
     with reading(path, "control-missing", _UNFIT) as place:
         return _of_folder(place) if os.path.isdir(place) else _of_file(place)
 
 
-def _of_folder(folder: Path) -> tuple[str, dict[str, Any]]:
+def _of_folder(folder: Path) -> Config:
     config = config_in(folder, _UNFIT, Words("it is a whole model"))
     kind = config.get("_class_name")
-    if kind not in CLASSES.values():
+    if kind not in (*CLASSES.values(), *OTHERS):
         detail = Words("its config.json is not that of a supported ControlNet")
         raise HalftoneError(_UNFIT, path=str(folder), detail=detail)
     weight_files(str(folder))
-    return str(kind), _traits(config)
+    return config
 
 
-def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
+def _of_file(file: Path) -> Config:
     header = read_header(file)
     found = recognise(header, file.stem)
-    if found.kind != _KIND:
+    if found.kind not in KINDS:
         raise HalftoneError(_UNFIT, path=str(file), detail=instead(found, _KIND))
     if (reason := _unread(found, header)) is not None:
         raise HalftoneError(_UNFIT, path=str(file), detail=reason)
-    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     try:
-        ours = parameter_names(header)
-        return UNETS, _traits(shaped({ours[name]: shape for name, shape in shapes.items() if name in ours}))
+        if (config := file_config(header)) is not None:
+            return config
+        if (kind := CLASSES.get(found.family)) in SHAPED:
+            return transformer_config(kind, _shapes(header))
+        config = shaped(_shapes(header))
+        return {"_class_name": UNION if "num_control_type" in config else UNETS, **config}
     except KeyError as error:
         detail = Words("it lacks the tensor {0}, or the file is damaged", (str(error.args[0]),))
         raise HalftoneError(_UNFIT, path=str(file), detail=detail) from error
@@ -180,19 +251,29 @@ def _of_file(file: Path) -> tuple[str, dict[str, Any]]:
 
 def _unread(found: Recognised, header: Header) -> Words | None:
     """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
-    if found.base != _KIND:
+    if found.kind == _T2I_KIND:
+        return unread_adapter(_shapes(header))
+    if found.base not in (_KIND, "Control-LoRA", "ControlNet Union"):
         return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
-    if any(tensor.name == _DIFFERENCE for tensor in header.tensors):
-        return Words("it holds only the differences from a model's weights; choose the full ControlNet instead")
+    names = {tensor.name for tensor in header.tensors}
+    if UNION_MARK in names and not any(name.startswith("controlnet_down_blocks.") for name in names):
+        return Words("it is a ControlNet Union in ComfyUI's names, and Halftone reads only those of diffusers")
     if found.family in BY_NAME and found.family not in CLASSES:
         return Words("Halftone has no ControlNet for {0} models", (found.family,))
-    if CLASSES.get(found.family, UNETS) != UNETS:
+    kind = CLASSES.get(found.family, UNETS)
+    if kind in SHAPED and not in_diffusers_names(names):
+        return Words(
+            "it is a ControlNet for {0} in its maker's own names, and Halftone reads those of diffusers", (found.family,)
+        )
+    if kind != UNETS and kind not in SHAPED:
         return Words("Halftone reads ControlNets for {0} only from a diffusers folder", (found.family,))
     return None
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
     """What must be alike, by its name in `_TRAITS`."""
+    if config.get("_class_name") == T2I:
+        return adapter_traits(config)
     if "block_out_channels" in config:
         return {
             "text": config.get("cross_attention_dim") or 1280,
@@ -201,7 +282,7 @@ def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
         }
     return {
         "text": next((config[name] for name in _TEXT_WIDTHS if config.get(name)), None),
-        "layers": config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
+        "layers": config.get("width") or config.get("num_attention_heads", 0) * config.get("attention_head_dim", 0),
     }
 
 

@@ -96,7 +96,8 @@ def parts_among(models: Sequence[ModelFacts], kind: str) -> dict[str, str]:
     """Name -> path of every VAE or ControlNet, be it a file or a diffusers folder. models: those that were found."""
     found: dict[str, str] = {}
     for facts in reversed(models):
-        if facts.family != KIND_NAMES[kind]:
+        kinds = controlnets.KINDS if kind == "ControlNet" else (kind,)
+        if facts.family not in {KIND_NAMES[one] for one in kinds}:
             continue
         path = Path(facts.path)
         if path.name.startswith(_PLAIN_NAME):

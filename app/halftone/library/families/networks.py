@@ -13,7 +13,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import ALONE, Extras, IpAdapter, Lora
-from halftone.library.add_ons.controlnets import denoiser_config, folder_config, weight_files
+from halftone.library.add_ons.controlnets import UNETS, control_tensors, denoiser_config, file_config, folder_config, weight_files
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
 from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
 from halftone.library.add_ons.ipadapters import encoder_place
@@ -125,8 +125,9 @@ def networks_of(model: ModelFacts, extras: Extras = ALONE) -> tuple[Network, ...
     if extras.ip_adapters:
         found = list(_reading_pictures(found, extras.ip_adapters))
     for index, control in enumerate(extras.controls):
-        config = folder_config(Path(control.path)) or {"_class_name": "ControlNetModel"}
-        tensors = [tensor for file in weight_files(control.path) for tensor in read_header(file).tensors]
+        headers = [read_header(file) for file in weight_files(control.path)]
+        config = folder_config(Path(control.path)) or file_config(headers[0]) or {"_class_name": UNETS}
+        tensors = [tensor for header in headers for tensor in control_tensors(header)]
         found.append(network(f"controlnet_{index}", config, tensors, work="control"))
     return tuple(found)
 

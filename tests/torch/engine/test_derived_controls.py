@@ -1,0 +1,67 @@
+"""Control-LoRAs and ControlNets as differences: with the model's own weights they are the ControlNet that they were made of."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import torch
+from tests.helpers.controls import make_net, picture, save_changes, save_net
+from tests.helpers.engine_runs import generate, pixels
+from tests.helpers.loras import make_lora
+from tests.helpers.tiny import load_tiny
+
+from halftone.contract.request import Control, Lora
+from halftone.engine.extras.controls import read_controls
+from halftone.engine.loading.load import exact_source
+from halftone.engine.service import DiffusersEngine
+
+Form = Literal["Control-LoRA", "difference"]
+
+
+@pytest.fixture(scope="module")
+def square(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return picture(tmp_path_factory.mktemp("pictures") / "square.png")
+
+
+@pytest.mark.parametrize("form", ["Control-LoRA", "difference"])
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_with_the_models_weights_it_is_the_whole_controlnet(
+    engine: DiffusersEngine, models: dict[str, Path], square: Path, tmp_path: Path, family: str, form: Form
+) -> None:
+    net = make_net(models[family])
+    with torch.no_grad():
+        net.mid_block.resnets[0].conv1.weight.add_(0.1)
+        net.down_blocks[0].resnets[0].conv1.weight.mul_(1.5)
+    changes = save_changes(net, load_tiny(models[family]).unet, tmp_path / "changes", form)
+    controls = [Control(path=str(path), image=str(square), scale=0.8) for path in (changes, save_net(net, tmp_path / "whole"))]
+    ours, whole = (generate(engine, models[family], family=family, controls=(one,))[0] for one in controls)
+    assert abs(pixels(ours).astype(float) - pixels(whole)).max() <= 1
+    assert engine.loaded is not None
+    made = read_controls(engine.loaded, [str(changes)]).state_dict()
+    for name, value in net.state_dict().items():
+        assert (made[name] - value).abs().max() <= 1e-5 * max(1.0, float(value.abs().max())), name
+
+
+def test_a_control_lora_stands_on_the_loras_and_a_difference_does_not(
+    engine: DiffusersEngine, models: dict[str, Path], square: Path, tmp_path: Path
+) -> None:
+    unet = load_tiny(models["sd15"]).unet
+    lora = Lora(path=str(make_lora(models["sd15"], tmp_path / "lora.safetensors")))
+    name = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight"
+
+    def weight(form: Form, *loras: Lora) -> torch.Tensor:
+        file = save_changes(make_net(models["sd15"]), unet, tmp_path / form, form)
+        control = (Control(path=str(file), image=str(square)),)
+        report, _ = generate(engine, models["sd15"], controls=control, loras=loras)
+        assert report.images[0].state == "clean"
+        assert engine.loaded is not None
+        return engine.loaded.controlnet.get_parameter(name).clone()
+
+    forms: list[tuple[Form, bool]] = [("Control-LoRA", True), ("difference", False)]
+    for form, follows in forms:
+        plain, added = weight(form), weight(form, lora)
+        assert engine.loaded is not None
+        change = exact_source(engine.loaded, "unet")[name] - unet.get_parameter(name)
+        assert change.abs().max() > 1e-3
+        assert torch.allclose(added - plain, change if follows else torch.zeros(()), atol=1e-6)
+        assert torch.equal(plain, weight(form))
