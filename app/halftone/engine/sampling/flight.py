@@ -10,7 +10,7 @@ whatever else a pipeline does between the calls stay its own.
 import copy
 import inspect
 import time
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from halftone.contract.request import OptionValue
 from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
@@ -31,8 +32,9 @@ from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
-from halftone.engine.sampling.samplers import guiders, schedulers, steps_in
+from halftone.engine.sampling.samplers import NO_OPTIONS, guiders, schedulers, steps_in
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.steering import Steering
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
@@ -98,7 +100,7 @@ class _Step:
 class Flight:
     """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings: of the
     session, as far as they change numbers; with them the prompt is kept for the next flight too. rules: how prompts are
-    read.
+    read; options: of the request, some of which steer the network.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class Flight:
         hooks: Hooks,
         settings: Hashable | None = None,
         rules: Rules = OWN,
+        options: Mapping[str, OptionValue] = NO_OPTIONS,
     ) -> None:
         self.loaded = loaded
+        self._steering = Steering(loaded.pipe, options)
         self.hooks = hooks
         self.decodes: list[Decoded] = []
         """What the decoder was given, in its order: a long video comes in parts."""
@@ -317,12 +321,15 @@ class Flight:
                 if now.step == now.first_real:
                     now.enter()
                     self.hooks.on_phase("denoise")
-                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
+                within = self._steering.within(name, self._share)
+                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began, within=within)
                 self._calls.setdefault(now.step, []).append(call)
                 if self.hooks.before_call is not None:
                     self.hooks.before_call(call)
                 started = time.perf_counter()
-                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
+                module, dtype = self.loaded.modules[name], self.loaded.states[name].dtype
+                with within(module):
+                    result = invoke(module, original, dtype, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
                 if self.every_step and (made := next(tensors_in(result), None)) is not None:
                     self._sentinel.see(made)
@@ -335,6 +342,11 @@ class Flight:
             return forward
 
         return make
+
+    def _share(self) -> float:
+        """The share of the loop's steps that are done, counted so that the last one runs at 1, as Forge has it."""
+        done = self._pass.step - self._pass.began
+        return min(1.0, done / max(1, self._steps(done) - 1))
 
     def _at_own_time(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The denoiser's arguments with the timestep of a solver that finds its own; pipelines only know those set before."""
