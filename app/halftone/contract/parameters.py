@@ -32,6 +32,7 @@ _SOLVED: Final = ("StableDiffusion", "Sana", "Flux")
 """Pipelines that take the samplers of Halftone."""
 _UNETS: Final = ("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusionXL")
 FREEU: Final = "freeu"
+PAG: Final = "pag_scale"
 
 
 def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
@@ -49,8 +50,8 @@ class Parameter(NamedTuple):
     Halftone writes the first, and the last one in a picture counts. limits: smallest and largest value; step: of the window's
     field. arguments: names in diffusers' pipelines.
 
-    Of an option alone: tip, in the window. neutral: the value that need not be given, None for none. offset: the user's number minus
-    diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
+    Of an option alone: tip, in the window. neutral: the value that need not be given, None for none. offset: the user's number
+    minus diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
     argument. together: further entries of the configuration. pipelines: prefixes of pipelines that have it; of an option of ours,
     () for all. ours: no pipeline or sampler of diffusers takes it. names: what the numbers from 0 on are called. of: the option
     without which it says nothing.
@@ -202,6 +203,20 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
     Parameter("options.freeu_end", float, Words("FreeU end"), ("--freeu-end",),
         "Share of the steps after which it ends, from 0 to 1. Default: 1.", ("freeu_end",), (0, 1), 0.05,
         tip=Words("Share of the steps after which FreeU ends."), neutral=1, ours=True, pipelines=_UNETS, of=FREEU),
+    Parameter("options.pag_scale", float, Words("PAG scale"), ("--pag",),
+        "Perturbed-attention guidance: clearer forms, for a further call of the UNet in each step. 0: off. Usually 3.",
+        ("pagi_scale",), (0, 100), 0.1,
+        tip=Words("Perturbed-attention guidance: clearer forms, and steps half as long again. 0: off. Usually 3."),
+        neutral=0, ours=True, pipelines=_UNETS),
+    Parameter("options.pag_attenuation", float, Words("PAG attenuation"), ("--pag-attenuation",),
+        "Percent of the PAG scale that each step takes away. Default: 0.", ("pagi_attenuation",), (0, 100), 0.1,
+        tip=Words("Percent of the PAG scale that each step takes away."), neutral=0, ours=True, pipelines=_UNETS, of=PAG),
+    Parameter("options.pag_start", float, Words("PAG start"), ("--pag-start",),
+        "Share of the steps after which it begins, from 0 to 1. Default: 0.", ("pagi_start_step",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which PAG begins."), neutral=0, ours=True, pipelines=_UNETS, of=PAG),
+    Parameter("options.pag_end", float, Words("PAG end"), ("--pag-end",),
+        "Share of the steps after which it ends, from 0 to 1. Default: 1.", ("pagi_end_step",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which PAG ends."), neutral=1, ours=True, pipelines=_UNETS, of=PAG),
     Parameter("options.prompt_syntax", int, Words("Prompt syntax"), ("--prompt-syntax",),
         "Halftone, A1111 or ComfyUI: whose rules weights and brackets follow.", ("Prompt syntax",), (0, 2),
         tip=Words("Whose rules weights and brackets in the prompt follow: Halftone's, A1111's or ComfyUI's."), neutral=0,
@@ -286,6 +301,11 @@ def option_numbers(holder: object) -> dict[str, int | float]:
 def option_flag(name: str) -> str:
     """An option's name in a refusal: its own flag where it has one."""
     return OPTION_PARAMETERS[name].flags[0] if name in OPTION_PARAMETERS else name
+
+
+def option_value(options: Mapping[str, Any], name: str) -> float:
+    """A number among the options, or the one that it is where it is not given."""
+    return options.get(name, OPTION_PARAMETERS[name].neutral)
 
 
 def idle_options(options: Mapping[str, Any]) -> frozenset[str]:

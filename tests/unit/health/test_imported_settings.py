@@ -115,6 +115,11 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             (),
         ),
         ("Euler, FreeU version: V1, freeu_enabled: True, freeu_b1: 1.3", {"options": {"freeu": 1}}, ()),
+        (
+            "Euler, pagi_enabled: True, pagi_scale: 3.0, pagi_attenuation: 10, pagi_start_step: 0.0, pagi_end_step: 0.8",
+            {"options": {"pag_scale": 3.0, "pag_attenuation": 10.0, "pag_end": 0.8}},
+            (),
+        ),
         ("Euler, freeu_b1: 1.5", {"options": {}}, ("freeu_b1: 1.5",)),
         (
             "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",

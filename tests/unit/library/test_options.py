@@ -44,7 +44,8 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
         "This model's pipeline has no option {}. "
         "Known options: clip_skip, discard_penultimate, emphasis, eta, eta_ancestral, eta_noise_seed_delta, freeu, freeu_b1, "
         "freeu_b2, freeu_end, freeu_s1, freeu_s2, freeu_start, guidance_rescale, noise_source, "
-        "prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
+        "pag_attenuation, pag_end, pag_scale, pag_start, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, "
+        "sigma_max, sigma_min, sigmas, timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")

@@ -12,7 +12,7 @@ import inspect
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -34,7 +34,7 @@ from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
 from halftone.engine.sampling.samplers import NO_OPTIONS, guiders, schedulers, steps_in
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
-from halftone.engine.sampling.steering import Steering
+from halftone.engine.sampling.steering import Place, Steering, difference
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
@@ -63,6 +63,8 @@ class _Pass:
     """Denoiser calls since the last step."""
     given: Any = None
     """What the denoiser gave in its last call."""
+    added: torch.Tensor | None = None
+    """What a further call adds to what the pipeline makes of that."""
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
 
@@ -321,32 +323,45 @@ class Flight:
                 if now.step == now.first_real:
                     now.enter()
                     self.hooks.on_phase("denoise")
-                within = self._steering.within(name, self._share)
+                within = self._steering.within(name, self._place)
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began, within=within)
-                self._calls.setdefault(now.step, []).append(call)
-                if self.hooks.before_call is not None:
-                    self.hooks.before_call(call)
-                started = time.perf_counter()
-                module, dtype = self.loaded.modules[name], self.loaded.states[name].dtype
-                with within(module):
-                    result = invoke(module, original, dtype, args, kwargs)
+                result = self._computed(call, original, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
-                if self.every_step and (made := next(tensors_in(result), None)) is not None:
-                    self._sentinel.see(made)
-                now.given = result
-                seconds = time.perf_counter() - started
-                if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, self._keep(result), seconds)
+                now.given, now.added = result, self._beside(call, original, result)
                 return result
 
             return forward
 
         return make
 
-    def _share(self) -> float:
-        """The share of the loop's steps that are done, counted so that the last one runs at 1, as Forge has it."""
+    def _computed(self, call: Call, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a denoiser gives, and all who want to know of it."""
+        self._calls.setdefault(self._pass.step, []).append(call)
+        if self.hooks.before_call is not None:
+            self.hooks.before_call(call)
+        started = time.perf_counter()
+        module, dtype = self.loaded.modules[call.component], self.loaded.states[call.component].dtype
+        with call.within(module):
+            result = invoke(module, original, dtype, args, kwargs)
+        if self.every_step and (made := next(tensors_in(result), None)) is not None:
+            self._sentinel.see(made)
+        seconds = time.perf_counter() - started
+        if self.hooks.on_call is not None:
+            self.hooks.on_call(call, self._keep(result), seconds)
+        return result
+
+    def _beside(self, call: Call, original: Function, result: Any) -> torch.Tensor | None:
+        """What a further call of the same denoiser adds to this step."""
+        wanted = self._steering.beside(call, self._place)
+        if wanted is None:
+            return None
+        args, kwargs = self._steering.own_part(call, result)
+        further = replace(call, args=args, kwargs=kwargs, within=wanted.within)
+        return difference(result, self._computed(further, original, args, kwargs), wanted.strength)
+
+    def _place(self) -> Place:
         done = self._pass.step - self._pass.began
-        return min(1.0, done / max(1, self._steps(done) - 1))
+        return Place(done, self._steps(done))
 
     def _at_own_time(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The denoiser's arguments with the timestep of a solver that finds its own; pipelines only know those set before."""
@@ -387,6 +402,8 @@ class Flight:
                     scheduler.given = next(tensors_in(now.given), None)
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
+                if now.added is not None:
+                    args, now.added = (args[0] + now.added.to(args[0]), *args[1:]), None
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.parameters import FREEU, OPTION_PARAMETERS
+from halftone.contract.parameters import FREEU, OPTION_PARAMETERS, option_value
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words
 
@@ -36,16 +36,12 @@ class FreeU(NamedTuple):
 
 def freeu_of(options: Mapping[str, OptionValue]) -> FreeU | None:
     """What a request asks for, None for none."""
-    version = OPTION_PARAMETERS[FREEU].text(_number(options, FREEU))
+    version = OPTION_PARAMETERS[FREEU].text(option_value(options, FREEU))
     if version is None or not options.get(FREEU):
         return None
-    numbers = {name: _number(options, f"freeu_{name}") for name in ("b1", "b2", "s1", "s2", "start", "end")}
+    numbers = {name: option_value(options, f"freeu_{name}") for name in ("b1", "b2", "s1", "s2", "start", "end")}
     pairs = tuple((numbers[f"{name}1"], numbers[f"{name}2"]) for name in "bs")
     return FreeU(version, *pairs, (numbers["start"], numbers["end"]))
-
-
-def _number(options: Mapping[str, OptionValue], name: str) -> float:
-    return cast("float", options.get(name, OPTION_PARAMETERS[name].neutral))
 
 
 @contextmanager
