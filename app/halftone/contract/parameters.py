@@ -5,6 +5,7 @@ made from this table. LoRAs, ControlNets and other structs have places of their 
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
@@ -29,6 +30,9 @@ _OPTIONS: Final = "options."
 _ANY: Final = (-math.inf, math.inf)
 _SOLVED: Final = ("StableDiffusion", "Sana", "Flux")
 """Pipelines that take the samplers of Halftone."""
+_UNETS: Final = ("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusionXL")
+FREEU: Final = "freeu"
+PAG: Final = "pag_scale"
 
 
 def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
@@ -46,10 +50,11 @@ class Parameter(NamedTuple):
     Halftone writes the first, and the last one in a picture counts. limits: smallest and largest value; step: of the window's
     field. arguments: names in diffusers' pipelines.
 
-    Of an option alone: tip, in the window. neutral: the value without effect, None for none. offset: the user's number minus
-    diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
-    argument. together: further entries of the configuration. pipelines: prefixes of pipelines whose samplers have it. ours: no
-    pipeline or sampler of diffusers takes it, and any can have it. names: what the numbers from 0 on are called.
+    Of an option alone: tip, in the window. neutral: the value that need not be given, None for none. offset: the user's number
+    minus diffusers'. settings: of a parameter of the sampler, its names in the schedulers' configuration; pipelines take no such
+    argument. together: further entries of the configuration. pipelines: prefixes of pipelines that have it; of an option of ours,
+    () for all. ours: no pipeline or sampler of diffusers takes it. names: what the numbers from 0 on are called. of: the option
+    without which it says nothing.
     """
 
     field: str
@@ -69,6 +74,7 @@ class Parameter(NamedTuple):
     pipelines: tuple[str, ...] = ()
     ours: bool = False
     names: tuple[str, ...] = ()
+    of: str = ""
 
     @property
     def name(self) -> str:
@@ -172,7 +178,45 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Default or Zero Terminal SNR: begin at noise alone, for models that were trained so.", ("Noise Schedule",), (0, 1),
         tip=Words("Zero Terminal SNR: begins at noise alone, for models that were trained so."), neutral=0,
         names=("Default", "Zero Terminal SNR"), settings=("rescale_betas_zero_snr",),
-        pipelines=("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusionXL")),
+        pipelines=_UNETS),
+    Parameter("options.freeu", int, Words("FreeU"), ("--freeu",),
+        "Off, V1 or V2 as in ComfyUI, or Diffusers: stronger forms and less noise, without training.", ("FreeU version",), (0, 3),
+        tip=Words("Stronger forms and less noise. V1, V2: as in ComfyUI, V2 as in Forge. Diffusers: as there and in SD.Next."),
+        neutral=0, ours=True, pipelines=_UNETS, names=("Off", "V1", "V2", "Diffusers")),
+    Parameter("options.freeu_b1", float, Words("FreeU b1"), ("--freeu-b1",),
+        "Strength of the UNet's own stream in the first stage. Default: 1.3.", ("freeu_b1",), (0, 10), 0.01,
+        tip=Words("Strength of the UNet's own stream in the first stage."), neutral=1.3, ours=True, pipelines=_UNETS, of=FREEU),
+    Parameter("options.freeu_b2", float, Words("FreeU b2"), ("--freeu-b2",),
+        "The same in the second stage. Default: 1.4.", ("freeu_b2",), (0, 10), 0.01,
+        tip=Words("Strength of the UNet's own stream in the second stage."), neutral=1.4, ours=True, pipelines=_UNETS, of=FREEU),
+    Parameter("options.freeu_s1", float, Words("FreeU s1"), ("--freeu-s1",),
+        "Strength of the coarse part of the skip connections in the first stage. Default: 0.9.", ("freeu_s1",), (0, 10), 0.01,
+        tip=Words("Strength of the coarse part of the skip connections in the first stage."), neutral=0.9, ours=True,
+        pipelines=_UNETS, of=FREEU),
+    Parameter("options.freeu_s2", float, Words("FreeU s2"), ("--freeu-s2",),
+        "The same in the second stage. Default: 0.2.", ("freeu_s2",), (0, 10), 0.01,
+        tip=Words("Strength of the coarse part of the skip connections in the second stage."), neutral=0.2, ours=True,
+        pipelines=_UNETS, of=FREEU),
+    Parameter("options.freeu_start", float, Words("FreeU start"), ("--freeu-start",),
+        "Share of the steps after which it begins, from 0 to 1. Default: 0.", ("freeu_start",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which FreeU begins."), neutral=0, ours=True, pipelines=_UNETS, of=FREEU),
+    Parameter("options.freeu_end", float, Words("FreeU end"), ("--freeu-end",),
+        "Share of the steps after which it ends, from 0 to 1. Default: 1.", ("freeu_end",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which FreeU ends."), neutral=1, ours=True, pipelines=_UNETS, of=FREEU),
+    Parameter("options.pag_scale", float, Words("PAG scale"), ("--pag",),
+        "Perturbed-attention guidance: clearer forms, for a further call of the UNet in each step. 0: off. Usually 3.",
+        ("pagi_scale",), (0, 100), 0.1,
+        tip=Words("Perturbed-attention guidance: clearer forms, and steps half as long again. 0: off. Usually 3."),
+        neutral=0, ours=True, pipelines=_UNETS),
+    Parameter("options.pag_attenuation", float, Words("PAG attenuation"), ("--pag-attenuation",),
+        "Percent of the PAG scale that each step takes away. Default: 0.", ("pagi_attenuation",), (0, 100), 0.1,
+        tip=Words("Percent of the PAG scale that each step takes away."), neutral=0, ours=True, pipelines=_UNETS, of=PAG),
+    Parameter("options.pag_start", float, Words("PAG start"), ("--pag-start",),
+        "Share of the steps after which it begins, from 0 to 1. Default: 0.", ("pagi_start_step",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which PAG begins."), neutral=0, ours=True, pipelines=_UNETS, of=PAG),
+    Parameter("options.pag_end", float, Words("PAG end"), ("--pag-end",),
+        "Share of the steps after which it ends, from 0 to 1. Default: 1.", ("pagi_end_step",), (0, 1), 0.05,
+        tip=Words("Share of the steps after which PAG ends."), neutral=1, ours=True, pipelines=_UNETS, of=PAG),
     Parameter("options.prompt_syntax", int, Words("Prompt syntax"), ("--prompt-syntax",),
         "Halftone, A1111 or ComfyUI: whose rules weights and brackets follow.", ("Prompt syntax",), (0, 2),
         tip=Words("Whose rules weights and brackets in the prompt follow: Halftone's, A1111's or ComfyUI's."), neutral=0,
@@ -257,3 +301,14 @@ def option_numbers(holder: object) -> dict[str, int | float]:
 def option_flag(name: str) -> str:
     """An option's name in a refusal: its own flag where it has one."""
     return OPTION_PARAMETERS[name].flags[0] if name in OPTION_PARAMETERS else name
+
+
+def option_value(options: Mapping[str, Any], name: str) -> float:
+    """A number among the options, or the one that it is where it is not given."""
+    return options.get(name, OPTION_PARAMETERS[name].neutral)
+
+
+def idle_options(options: Mapping[str, Any]) -> frozenset[str]:
+    """Those that say nothing, because the option that they belong to is not set."""
+    of = ((name, OPTION_PARAMETERS[name].of) for name in options if name in OPTION_PARAMETERS)
+    return frozenset(name for name, other in of if other and not options.get(other))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, SAMPLER_OPTIONS, option_flag
+from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, SAMPLER_OPTIONS, idle_options, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
 from halftone.library.samplers import OWN_OPTIONS, takes_solver_option
@@ -90,7 +90,7 @@ def takes_option(facts: ModelFacts, name: str) -> bool:
 def _taken(pipeline: str) -> Collection[str]:
     """Options of a pipeline and its samplers, all of them where the pipeline is not known."""
     of_samplers = {name for name, one in SAMPLER_OPTIONS.items() if pipeline.startswith(one.pipelines)}
-    of_all = {name for name, one in OPTION_PARAMETERS.items() if one.ours}
+    of_all = {name for name, one in OPTION_PARAMETERS.items() if one.ours and pipeline.startswith(one.pipelines or "")}
     return OPTIONS[pipeline] | of_samplers | of_all if pipeline in OPTIONS else NAMES
 
 
@@ -102,6 +102,7 @@ def check_options(
     """
     own = facts.pipeline
     check_one_schedule(own, options)
+    check_belonging(options)
     if own not in OPTIONS:
         return
     running = _running(own, image=image, mask=mask)
@@ -145,6 +146,14 @@ def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> Non
     if all(options.get(name) is not None for name in SCHEDULE) and not pipeline.startswith(_BOTH):
         value, allowed = Words("timesteps together with sigmas"), Words("one of the two: each says alone how the steps lie")
         raise HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
+
+
+def check_belonging(options: Mapping[str, OptionValue]) -> None:
+    """Raise setting-bad-value for an option without the one that it belongs to."""
+    for name in sorted(idle_options(options)):
+        flag, other = option_flag(name), option_flag(OPTION_PARAMETERS[name].of)
+        value, allowed = Words("set without {0}", (other,)), Words("{0} with it, or neither", (other,))
+        raise HalftoneError("setting-bad-value", name=flag, value=value, allowed=allowed)
 
 
 def check_kind(name: str, value: OptionValue, kinds: Sequence[Kind]) -> None:

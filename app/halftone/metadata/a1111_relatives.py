@@ -4,6 +4,7 @@ Sources: the programs' own code, which writes these texts. It is untrusted.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -17,6 +18,7 @@ _OF_SD_NEXT: Final = {
     "Hires strength": "Denoising strength",
     "Refiner start": "Refiner switch at",
 }
+_FREEU: Final = re.compile(r"b1=(?P<b1>[0-9.]+) b2=(?P<b2>[0-9.]+) s1=(?P<s1>[0-9.]+) s2=(?P<s2>[0-9.]+)")
 _OF_FOOOCUS: Final = {"Scheduler": "Schedule type"}
 _UNUSED: Final = ("Raw prompt", "Raw negative prompt", "Lora weights", "Performance")
 """Fields of Fooocus that say again what others say."""
@@ -38,6 +40,9 @@ def _sd_next(said: Parameters) -> Parameters:
     fields = {_OF_SD_NEXT.get(name, name): value for name, value in said.fields.items() if name != "App"}
     if "Hires upscale" not in fields:
         fields.pop("Hires steps", None)  # it writes 0 for the refiner
+    if (found := _FREEU.fullmatch(fields.get("FreeU", ""))) is not None:
+        del fields["FreeU"]
+        fields |= {"FreeU version": "Diffusers", **{f"freeu_{name}": value for name, value in found.groupdict().items()}}
     version = {"Version": f"SD.Next {fields.get('Version', '')}".strip()}
     return Parameters(prompt=said.prompt, negative=said.negative, fields=fields | version)
 

@@ -269,6 +269,11 @@ class _Way:
                 changes["Noise Schedule"] = "Zero Terminal SNR" if self._graph.value(node, "zsnr") is True else None
             case "RescaleCFG":
                 changes["CFG rescale"] = self._graph.number(node, "multiplier")
+            case "FreeU" | "FreeU_V2":
+                changes["FreeU version"] = "V2" if kind_of(node) == "FreeU_V2" else "V1"
+                changes |= {f"freeu_{name}": self._graph.number(node, name) for name in ("b1", "b2", "s1", "s2")}
+            case "PerturbedAttentionGuidance":
+                changes["pagi_scale"] = self._graph.number(node, "scale")
             case _:
                 self._note(node)
         return []

@@ -13,7 +13,7 @@ import msgspec
 
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
-from halftone.contract.parameters import BY_FIELD, NOISE_SOURCE, OPTION_PARAMETERS, option_numbers
+from halftone.contract.parameters import BY_FIELD, FREEU, NOISE_SOURCE, OPTION_PARAMETERS, PAG, Parameter, option_numbers
 from halftone.contract.plan import Plan
 from halftone.contract.request import (
     BY_DIFFUSERS,
@@ -71,7 +71,7 @@ def a1111_text(request: ResolvedRequest, picture: PictureFacts, *, distilled: bo
         "VAE": None if request.vae is None else file_name(request.vae),
         "Transformer": None if request.transformer is None else file_name(request.transformer),
         **_variation(request),
-        **_said(request, *(OPTION_PARAMETERS[name].field for name in named)),
+        **_options_said(request, named),
         **_start(request),
         **_later_passes(request, picture),
         "RNG": OPTION_PARAMETERS[NOISE_SOURCE].text(named.get(NOISE_SOURCE, 0)),
@@ -159,7 +159,22 @@ def _control(control: Control) -> str:
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:
     """Write numbers under the names that pictures have for them; those that are not there are left out."""
     numbers = ((one, one.number(request)) for one in map(BY_FIELD.__getitem__, fields))
-    return {one.keys[0]: one.text(number) or number_text(number) for one, number in numbers if number is not None}
+    return {one.keys[0]: _text(one, number) for one, number in numbers if number is not None}
+
+
+def _text(one: Parameter, number: float) -> str:
+    return one.text(number) or number_text(number)
+
+
+_ENABLED: Final = {FREEU: "freeu_enabled", PAG: "pagi_enabled"}
+"""Options -> what Forge writes for them beside their numbers."""
+
+
+def _options_said(request: ResolvedRequest, named: Mapping[str, float]) -> dict[str, str | None]:
+    """Options with a name in pictures. Of what belongs to another option all is written: other programs have other defaults."""
+    enabled = {key: "True" for name, key in _ENABLED.items() if name in named}
+    usual = {one.keys[0]: _text(one, one.neutral or 0) for one in OPTION_PARAMETERS.values() if one.of and one.of in named}
+    return {**enabled, **usual, **_said(request, *(OPTION_PARAMETERS[name].field for name in named))}
 
 
 def number_text(value: float) -> str:

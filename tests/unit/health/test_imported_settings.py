@@ -109,6 +109,19 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler Karras, Noise Schedule: Zero Terminal SNR", {"options": {"zero_snr": 1}}, ()),
         ("Euler Karras, Noise Schedule: Default", {"options": {}}, ()),
         (
+            "Euler, freeu_enabled: True, freeu_b1: 1.01, freeu_b2: 1.02, freeu_s1: 0.99, freeu_s2: 0.95, freeu_start: 0.0, "
+            "freeu_end: 0.5",
+            {"options": {"freeu": 2, "freeu_b1": 1.01, "freeu_b2": 1.02, "freeu_s1": 0.99, "freeu_s2": 0.95, "freeu_end": 0.5}},
+            (),
+        ),
+        ("Euler, FreeU version: V1, freeu_enabled: True, freeu_b1: 1.3", {"options": {"freeu": 1}}, ()),
+        (
+            "Euler, pagi_enabled: True, pagi_scale: 3.0, pagi_attenuation: 10, pagi_start_step: 0.0, pagi_end_step: 0.8",
+            {"options": {"pag_scale": 3.0, "pag_attenuation": 10.0, "pag_end": 0.8}},
+            (),
+        ),
+        ("Euler, freeu_b1: 1.5", {"options": {}}, ("freeu_b1: 1.5",)),
+        (
             "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",
             {"options": {"s_churn": 8.0, "s_tmin": 0.5, "s_tmax": 20.0}},
             (),

@@ -42,8 +42,10 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     pocket = describe(POCKET)
     said = (
         "This model's pipeline has no option {}. "
-        "Known options: clip_skip, discard_penultimate, emphasis, eta, eta_ancestral, eta_noise_seed_delta, guidance_rescale, "
-        "noise_source, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, sigma_max, sigma_min, sigmas, timesteps, zero_snr."
+        "Known options: clip_skip, discard_penultimate, emphasis, eta, eta_ancestral, eta_noise_seed_delta, freeu, freeu_b1, "
+        "freeu_b2, freeu_end, freeu_s1, freeu_s2, freeu_start, guidance_rescale, noise_source, "
+        "pag_attenuation, pag_end, pag_scale, pag_start, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, "
+        "sigma_max, sigma_min, sigmas, timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")
@@ -87,6 +89,13 @@ def test_options_of_a_sampler_go_with_it(sampler: str | None, pipeline: str, tak
     names = FLOW_SAMPLERS if pipeline == "FluxPipeline" else SAMPLERS
     known = known_options(replace(describe(POCKET), pipeline=pipeline, samplers=names), sampler, image=False, mask=False)
     assert (NOISE | BENT) & set(known) == taken
+
+
+def test_an_option_that_says_nothing_alone_is_refused_alone(tmp_path: Path) -> None:
+    pocket = describe(POCKET)
+    assert refusal(pocket, {"freeu_b1": 1.5}) == "--freeu-b1 cannot be set without --freeu. Use --freeu with it, or neither."
+    check_options(pocket, {"freeu": 1, "freeu_b1": 1.5}, image=True, mask=False)
+    assert refusal(of(tmp_path, "FluxPipeline"), {"freeu": 1}).startswith("This model's pipeline has no option --freeu.")
 
 
 def test_of_an_unknown_pipeline_nothing_is_said(tmp_path: Path) -> None:

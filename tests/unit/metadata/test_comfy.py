@@ -218,7 +218,7 @@ def with_power_loras(graph: Graph) -> None:
 
 def with_strange(graph: Graph) -> None:
     graph |= {
-        "10": node("FreeU_V2", model=["4", 0], b1=1.3),
+        "10": node("SelfAttentionGuidance", model=["4", 0], scale=0.5),
         "11": node("ControlNetApplyAdvanced", positive=["6", 0], negative=["7", 0], strength=1.0),
         "12": node("FaceDetailer", image=["8", 0]),
     }
@@ -226,9 +226,14 @@ def with_strange(graph: Graph) -> None:
     put(graph, "9", images=["12", 0])
 
 
+FREEU = {"FreeU version": "V2", "freeu_b1": "1.3", "freeu_b2": "1.4", "freeu_s1": "0.9", "freeu_s2": "0.2"}
+
+
 def with_sampling(graph: Graph) -> None:
     graph["10"] = node("ModelSamplingSD3", shift=3.0, model=["11", 0])
-    graph["11"] = node("RescaleCFG", multiplier=0.7, model=["4", 0])
+    graph["11"] = node("RescaleCFG", multiplier=0.7, model=["12", 0])
+    graph["12"] = node("FreeU_V2", b1=1.3, b2=1.4, s1=0.9, s2=0.2, model=["13", 0])
+    graph["13"] = node("PerturbedAttentionGuidance", scale=2.5, model=["4", 0])
     put(graph, "3", model=["10", 0])
 
 
@@ -259,8 +264,8 @@ def with_sampling(graph: Graph) -> None:
         (with_refiner, {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8"}, ""),
         (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
         (with_power_loras, {}, " <lora:ink:0.7> <lora:glow:0.5:1> <lora:dust:0.6>"),
-        (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, FreeU_V2"}, ""),
-        (with_sampling, {"Shift": "3", "CFG rescale": "0.7"}, ""),
+        (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, SelfAttentionGuidance"}, ""),
+        (with_sampling, {"Shift": "3", "CFG rescale": "0.7"} | FREEU | {"pagi_scale": "2.5"}, ""),
         (
             lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)),
             {},

@@ -141,3 +141,11 @@ def test_a_long_run_of_anything_is_read_in_the_time_of_its_length(filler: str) -
         found = parse_parameters(text)
         assert bool(found.prompt or found.fields) == bool(text.strip()), "nothing is dropped"
         assert len(without_tags(text)) <= len(text)
+
+
+def test_the_numbers_of_an_option_that_is_on_are_all_written() -> None:
+    """Forge reads them, and its own defaults are others."""
+    text = a1111_text(resolved(options={"freeu": 2, "freeu_s1": 0.5}), picture_facts())
+    written = "freeu_enabled: True, freeu_b1: 1.3, freeu_b2: 1.4, freeu_s1: 0.5, freeu_s2: 0.2, freeu_start: 0, freeu_end: 1"
+    assert f"{written}, FreeU version: V2" in text
+    assert "freeu" not in a1111_text(resolved(), picture_facts())

@@ -11,7 +11,7 @@ from halftone.cli.options.flags import absolute
 from halftone.cli.options.requests import known_model, with_host
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS
+from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, idle_options
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in
@@ -87,7 +87,10 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     if "options" in fields:
         runs = next(one.pipeline for one in models if one.id == imported.request.model)
         its_options = {name: value for name, value in imported.request.options.items() if name not in asked_options}
-        found["options"] = over(fields["options"], its_options, runs)
+        both = over(fields["options"], its_options, runs)
+        found["options"] = {
+            name: value for name, value in both.items() if name not in idle_options(both) - fields["options"].keys()
+        }
     found |= started(imported.request, fields, meant)
     found.pop("model", None)
     found.setdefault("prompt", "")

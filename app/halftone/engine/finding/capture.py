@@ -167,7 +167,12 @@ def _fly(loaded: Loaded, inputs: Inputs, seed: int, hooks: Hooks) -> Any:
     if loaded.native_scheduler is not None:
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, None, without_solver_options(inputs.options)))
     flight = Flight(
-        replace(loaded, pipe=pipe), nan_check="off", upcast_sampling=True, hooks=hooks, rules=rules_of(inputs.options)
+        replace(loaded, pipe=pipe),
+        nan_check="off",
+        upcast_sampling=True,
+        hooks=hooks,
+        rules=rules_of(inputs.options),
+        options=inputs.options,
     )
     generator = torch.Generator("cpu").manual_seed(seed)
     return flight.run({**pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs)), "output_type": OUTPUT}, generator)

@@ -115,6 +115,7 @@ class Generation:
                 hooks=self._hooks(),
                 settings=(numerics, self._prepared.reads),
                 rules=self._prepared.rules,
+                options=self._inputs.options,
             )
             try:
                 for index in range(self._request.batch):

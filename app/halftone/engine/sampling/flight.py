@@ -10,15 +10,16 @@ whatever else a pipeline does between the calls stay its own.
 import copy
 import inspect
 import time
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MethodType
 from typing import Any
 
 import torch
 
+from halftone.contract.request import OptionValue
 from halftone.contract.vocabulary import NanCheck
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
@@ -33,8 +34,9 @@ from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
 from halftone.engine.sampling.misfit import parts_fit
 from halftone.engine.sampling.reading import Reading
 from halftone.engine.sampling.rehearsal import Rehearsal
-from halftone.engine.sampling.samplers import guiders, schedulers, steps_in
+from halftone.engine.sampling.samplers import NO_OPTIONS, guiders, schedulers, steps_in
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.steering import Place, Steering, difference
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
 from halftone.engine.weights.calls import Call
 from halftone.engine.weights.parts import role
@@ -63,6 +65,8 @@ class _Pass:
     """Denoiser calls since the last step."""
     given: Any = None
     """What the denoiser gave in its last call."""
+    added: torch.Tensor | None = None
+    """What a further call adds to what the pipeline makes of that."""
     keeping: bool = False
     started: float = field(default_factory=time.perf_counter)
 
@@ -100,7 +104,7 @@ class _Step:
 class Flight:
     """Runs a loaded pipeline; keeps the encoded prompt over several runs (a batch, or a return after a failure). settings: of the
     session, as far as they change numbers; with them the prompt is kept for the next flight too. rules: how prompts are
-    read.
+    read; options: of the request, some of which steer the network.
     """
 
     def __init__(
@@ -112,8 +116,10 @@ class Flight:
         hooks: Hooks,
         settings: Hashable | None = None,
         rules: Rules = OWN,
+        options: Mapping[str, OptionValue] = NO_OPTIONS,
     ) -> None:
         self.loaded = loaded
+        self._steering = Steering(loaded.pipe, options)
         self.hooks = hooks
         self.decodes: list[Decoded] = []
         """What the decoder was given, in its order: a long video comes in parts."""
@@ -320,19 +326,11 @@ class Flight:
                 if now.step == now.first_real:
                     now.enter()
                     self.hooks.on_phase("denoise")
-                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began)
-                self._calls.setdefault(now.step, []).append(call)
-                if self.hooks.before_call is not None:
-                    self.hooks.before_call(call)
-                started = time.perf_counter()
-                result = invoke(self.loaded.modules[name], original, self.loaded.states[name].dtype, args, kwargs)
+                within = self._steering.within(name, self._place)
+                call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began, within=within)
+                result = self._computed(call, original, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
-                if self.every_step and (made := next(tensors_in(result), None)) is not None:
-                    self._sentinel.see(made)
-                now.given = result
-                seconds = time.perf_counter() - started
-                if self.hooks.on_call is not None:
-                    self.hooks.on_call(call, self._keep(result), seconds)
+                now.given, now.added = result, self._beside(call, original, result)
                 return result
 
             return forward
@@ -355,6 +353,35 @@ class Flight:
             return forward
 
         return make
+
+    def _computed(self, call: Call, original: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a denoiser gives, and all who want to know of it."""
+        self._calls.setdefault(self._pass.step, []).append(call)
+        if self.hooks.before_call is not None:
+            self.hooks.before_call(call)
+        started = time.perf_counter()
+        module, dtype = self.loaded.modules[call.component], self.loaded.states[call.component].dtype
+        with call.within(module):
+            result = invoke(module, original, dtype, args, kwargs)
+        if self.every_step and (made := next(tensors_in(result), None)) is not None:
+            self._sentinel.see(made)
+        seconds = time.perf_counter() - started
+        if self.hooks.on_call is not None:
+            self.hooks.on_call(call, self._keep(result), seconds)
+        return result
+
+    def _beside(self, call: Call, original: Function, result: Any) -> torch.Tensor | None:
+        """What a further call of the same denoiser adds to this step."""
+        wanted = self._steering.beside(call, self._place)
+        if wanted is None:
+            return None
+        args, kwargs = self._steering.own_part(call, result)
+        further = replace(call, args=args, kwargs=kwargs, within=wanted.within)
+        return difference(result, self._computed(further, original, args, kwargs), wanted.strength)
+
+    def _place(self) -> Place:
+        done = self._pass.step - self._pass.began
+        return Place(done, self._steps(done))
 
     def _at_own_time(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The denoiser's arguments with the timestep of a solver that finds its own; pipelines only know those set before."""
@@ -395,6 +422,8 @@ class Flight:
                     scheduler.given = next(tensors_in(now.given), None)
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
+                if now.added is not None:
+                    args, now.added = (args[0] + now.added.to(args[0]), *args[1:]), None
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step

@@ -1,5 +1,7 @@
 """A call of one component, as the pipeline made it: kept to be run again in another precision."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -12,19 +14,29 @@ from halftone.engine.weights.offload import offload
 from halftone.engine.weights.precision import invoke
 from halftone.health.planning.recovery_policy import Where
 
+Within = Callable[[nn.Module], AbstractContextManager[None]]
+"""Changes a network for the length of a block."""
 CLOSE: Final = 0.1
 """Largest relative error against float32 that counts as the same picture; float16 gives about 0.002, bfloat16 0.02."""
 
 
+def plainly(_network: nn.Module) -> AbstractContextManager[None]:
+    """Change nothing."""
+    return nullcontext()
+
+
 @dataclass(frozen=True)
 class Call:
-    """A call as the pipeline made it, its arguments copied. step: 0-based denoising step, None outside the loop."""
+    """A call as the pipeline made it, its arguments copied. step: 0-based denoising step, None outside the loop. within: what
+    changed the network for this call.
+    """
 
     component: str
     method: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     step: int | None = None
+    within: Within = plainly
 
     def is_like(self, other: "Call") -> bool:
         """Whether the other asks the same of the same component, number for number."""
@@ -65,6 +77,7 @@ def run_call(call: Call, module: nn.Module, dtype: DType) -> Any:
     function = getattr(type(module), call.method).__get__(module)
     args, kwargs = _own_containers((call.args, call.kwargs))
     try:
-        return invoke(module, function, dtype, args, kwargs, torch.float32 if call.method == "decode" else None)
+        with call.within(module):
+            return invoke(module, function, dtype, args, kwargs, torch.float32 if call.method == "decode" else None)
     finally:
         offload(module)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE, OUTPAINT_RANGE, SCALE_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, idle_options
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.library.add_ons.extras import parts_among
@@ -46,7 +46,8 @@ _USUAL_SKIP: Final = 2
 _SAYS_NOTHING: Final = frozenset(
     {
         "Version", "Model hash", "VAE hash", "Lora hashes", "Hashes", "User", "Created Date", "Precision", "Numerics", "Cure",
-        "Styles", "Template", "Negative Template", "VAE Encoder",
+        "Styles", "Template", "Negative Template", "VAE Encoder", "freeu_enabled",
+        "pagi_enabled",
     }
 )  # fmt: skip
 """Fields that do not change the picture."""
@@ -56,6 +57,7 @@ _OURS: Final = "Halftone"
 _ETA_OF_DDIM: Final = "Eta DDIM"
 """What diffusers' pipelines call eta."""
 _RNG: Final = "RNG"
+_FREEU_ON: Final = "freeu_enabled"
 _CARD: Final = "GPU"
 """A1111's default, which its pictures do not name."""
 _RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
@@ -143,6 +145,8 @@ class _Reader:
         theirs = (is_read_otherwise(text, Rules(Syntax.A1111)) for text in (said.prompt, said.negative))
         if SYNTAX not in said.fields and _is_of_a1111(said) and any(theirs):
             self._fields[SYNTAX] = "A1111"
+        if self._fields.get(_FREEU_ON) == "True":
+            self._fields.setdefault(BY_FIELD["options.freeu"].keys[0], "V2")  # Forge has no other
 
     def imported(self) -> Imported:
         now = self._now
@@ -257,7 +261,7 @@ class _Reader:
     ) -> dict[str, OptionValue]:
         """Return those that the model's pipeline and the sampler take; the others are left over."""
         image, mask = self._now.image is not None, self._now.mask is not None
-        known = NAMES if model is None else known_options(model, sampler, image=image, mask=mask)
+        known = set(NAMES if model is None else known_options(model, sampler, image=image, mask=mask)) - idle_options(said)
         for name, value in said.items():
             if name in known:
                 continue

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from halftone.contract import limits
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, option_numbers
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, idle_options, option_numbers
 from halftone.contract.request import (
     Control,
     Extras,
@@ -283,7 +283,8 @@ def to_request(
     )
     if model is not None:
         supported = known_options(model, request.sampler, image=request.image is not None, mask=request.masked)
-        request = replace(request, options={name: value for name, value in draft.options.items() if name in supported})
+        sent = set(supported) - idle_options(draft.options)
+        request = replace(request, options={name: value for name, value in draft.options.items() if name in sent})
     return replace(request, lora_folders=lora_folders(settings)) if draws_words(request) else request
 
 

@@ -75,11 +75,12 @@ class OptionsPart(FoldedPart):
         self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
 
     def _there(self) -> list[str]:
-        """Options that the model takes with the sampler."""
+        """Options that the model takes with the sampler, and that say something."""
         if self._model is None:
             return list(OPTION_PARAMETERS)
         taken = known_options(self._model, _sampler(self._binding.draft, self._model), image=False, mask=False)
-        return [name for name in OPTION_PARAMETERS if name in taken]
+        options = self._binding.draft.options
+        return [name for name, one in OPTION_PARAMETERS.items() if name in taken and (not one.of or options.get(one.of))]
 
     def _show_inside(self) -> None:
         """A number that came with a picture keeps the digits that its box does not show."""
