@@ -11,6 +11,7 @@ from installer import places
 HELP = ("--help", "-h")
 OWN_COMMANDS = (
     ("setup", "build the environment again, even if the present one is good"),
+    ("ready", "build the environment if there is none yet, and open nothing"),
     ("test", "run every gate and test; further words go to pytest"),
     ("python", "the environment's own Python, for example: python -m pytest tests/unit"),
     ("shortcut", "add Halftone to the Linux applications menu"),
@@ -117,7 +118,7 @@ def start(words: Sequence[str]) -> int:
     sys.excepthook = one_sentence
     words = list(words) or ["gui"]
     command = words[0]
-    if command in ("setup", "shortcut") and any(word in HELP for word in words[1:]):
+    if command in ("setup", "ready", "shortcut") and any(word in HELP for word in words[1:]):
         sys.stdout.write(f"python3 installer/launch.py {command}: {dict(OWN_COMMANDS)[command]}. It takes no options.\n")
         return 0
     if command in SOURCE_COMMANDS and places.is_packaged():
@@ -131,6 +132,8 @@ def start(words: Sequence[str]) -> int:
             sys.stdout.write("Halftone's own commands are listed here once it is set up.\n")
             return 0
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
+    if command == "ready" and env is not None:
+        return 0
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)
         return become(env, words, clean(os.environ))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from installer.packaging import debian, wheel_cache
+from installer.packaging import debian, macos, wheel_cache, windows
 from installer.packaging.payload import Release, release
 from installer.places import ROOT
 from installer.words import LaunchError
@@ -30,6 +30,8 @@ class Kind(NamedTuple):
 
 KINDS: Final = {
     "deb": Kind(("dpkg-deb",), ("linux-x86_64", "linux-aarch64"), debian.build),
+    "windows": Kind(("makensis",), ("windows-x86_64",), windows.build),
+    "macos": Kind((), ("macos-arm64",), macos.build),
 }
 LARGEST: Final = 50_000_000
 """Bytes of a package."""
