@@ -1,7 +1,7 @@
 """Builds the packages that people double-click: `python3 -m installer.packaging fetch`, then `… build`.
 
     python3 -m installer.packaging fetch [TARGET …]     downloads uv's wheels into the cache, the one step that needs a network
-    python3 -m installer.packaging build [KIND …]       builds deb, windows, macos: those whose tools are there, or the named ones
+    python3 -m installer.packaging build [KIND …]       builds deb, appimage, windows, macos: those whose tools are there, or the named ones
 
 Options: --cache DIR (build/wheels), --out DIR (dist).
 """
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from installer.packaging import debian, macos, wheel_cache, windows
+from installer.packaging import appimage, debian, macos, wheel_cache, windows
 from installer.packaging.payload import Release, release
 from installer.places import ROOT
 from installer.words import LaunchError
@@ -30,6 +30,7 @@ class Kind(NamedTuple):
 
 KINDS: Final = {
     "deb": Kind(("dpkg-deb",), ("linux-x86_64", "linux-aarch64"), debian.build),
+    "appimage": Kind(("mksquashfs",), ("linux-x86_64",), appimage.build),
     "windows": Kind(("makensis",), ("windows-x86_64",), windows.build),
     "macos": Kind((), ("macos-arm64",), macos.build),
 }
@@ -50,8 +51,11 @@ def arguments(words: list[str]) -> argparse.Namespace:
     return found
 
 
-def lacking(kind: str) -> list[str]:
-    return [tool for tool in KINDS[kind].tools if not shutil.which(tool)]
+def lacking(kind: str, cache: str) -> list[str]:
+    """Names of tools that are not installed; the runtime of AppImages lies in the cache."""
+    tools = [tool for tool in KINDS[kind].tools if not shutil.which(tool)]
+    runtime = os.path.join(cache, appimage.RUNTIME)
+    return [*tools, runtime] if kind == "appimage" and not os.path.exists(runtime) else tools
 
 
 def build(names: list[str], cache: str, folder: str) -> list[str]:
@@ -59,10 +63,10 @@ def build(names: list[str], cache: str, folder: str) -> list[str]:
     made, paths = release(), list[str]()
     os.makedirs(folder, exist_ok=True)
     for name in names or KINDS:
-        if tools := lacking(name):
+        if tools := lacking(name, cache):
             if names:
                 raise LaunchError(f"The package {name} needs {', '.join(tools)}; nothing was built: install it and start again.")
-            print(f"{name}: left out, as {', '.join(tools)} is not installed")
+            print(f"{name}: left out, as {', '.join(tools)} is missing")
             continue
         for target in KINDS[name].targets:
             path = KINDS[name].build(cache, target, made, folder)

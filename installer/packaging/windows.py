@@ -19,10 +19,15 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
     CalledProcessError.
     """
     path = os.path.join(folder, f"halftone-{made.version}-windows-x86_64-unsigned.exe")
-    files = payload(cache, target, "windows", made)
+    write_installer(payload(cache, target, "windows", made), made, path)
+    return path
+
+
+def write_installer(files: dict[str, Entry], made: Release, path: str) -> None:
+    """Write an installer of these files, the starter and the icon. Raises CalledProcessError."""
     with open(os.path.join(_HERE, "halftone.cmd"), "rb") as starter, open(_ICON, "rb") as icon:
-        files |= {"halftone.cmd": Entry(starter.read().replace(b"\n", b"\r\n")), "halftone.ico": Entry(icon.read())}
-    with tempfile.TemporaryDirectory(dir=folder) as work:
+        files = files | {"halftone.cmd": Entry(starter.read().replace(b"\n", b"\r\n")), "halftone.ico": Entry(icon.read())}
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as work:
         tree = os.path.join(work, "halftone")
         write_tree(files, tree, made.epoch)
         script = os.path.join(work, "halftone.nsi")
@@ -30,7 +35,6 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
             file.write(_script(files, tree, path, made))
         environ = {**os.environ, "SOURCE_DATE_EPOCH": str(made.epoch)}
         subprocess.run(("makensis", "-V2", script), env=environ, check=True, stdout=subprocess.DEVNULL)
-    return path
 
 
 def _script(files: Mapping[str, Entry], tree: str, out: str, made: Release) -> str:
