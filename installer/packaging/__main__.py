@@ -1,7 +1,7 @@
 """Builds the packages that people double-click: `python3 -m installer.packaging fetch`, then `… build`.
 
     python3 -m installer.packaging fetch [TARGET …]     downloads uv's wheels into the cache, the one step that needs a network
-    python3 -m installer.packaging build [KIND …]       builds deb, appimage, windows, macos: those whose tools are there, or the named ones
+    python3 -m installer.packaging build [KIND …]       builds deb, appimage, windows and macos, as far as the tools are there
 
 Options: --cache DIR (build/wheels), --out DIR (dist).
 """

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from typing import Final
 
 from installer.packaging.debian import APP_ID, desktop_files, template
@@ -18,12 +19,18 @@ RUNTIME: Final = "runtime-x86_64"
 
 def build(cache: str, target: str, made: Release, folder: str) -> str:
     """Write the AppImage; returns its path. Raises LaunchError where the runtime lacks, and as `payload`; CalledProcessError."""
-    runtime = _runtime(os.path.join(cache, RUNTIME))
     path = os.path.join(folder, f"halftone-{made.version}-x86_64.AppImage")
-    with tempfile.TemporaryDirectory(dir=folder) as work:
+    start = runtime(os.path.join(cache, RUNTIME))
+    write_appimage(payload(cache, target, "appimage", made), start, made, path)
+    return path
+
+
+def write_appimage(program: Mapping[str, Entry], start: bytes, made: Release, path: str) -> None:
+    """Write an AppImage whose program's folder holds these files. start: the runtime. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as work:
         tree, system = os.path.join(work, "AppDir"), os.path.join(work, "squashfs")
         os.makedirs(tree)
-        write_tree(tree_of(cache, target, made), tree, made.epoch)
+        write_tree(_tree(program, made), tree, made.epoch)
         os.symlink(f"{APP_ID}.svg", os.path.join(tree, ".DirIcon"))
         os.utime(os.path.join(tree, ".DirIcon"), (made.epoch, made.epoch), follow_symlinks=False)
         os.utime(tree, (made.epoch, made.epoch))
@@ -32,31 +39,30 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
         command = ("mksquashfs", tree, system, *fixed, "-comp", "zstd", "-Xcompression-level", "19", "-quiet", "-no-progress")
         subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
         with open(path, "wb") as whole, open(system, "rb") as file:
-            whole.write(runtime + file.read())
+            whole.write(start + file.read())
     os.chmod(path, 0o755)
-    return path
 
 
-def tree_of(cache: str, target: str, made: Release) -> dict[str, Entry]:
-    """Path below the mounted folder -> file. Nothing in it is written to, so no cache of Python lies elsewhere for it."""
-    files = {f"{PROGRAM}/{name}": entry for name, entry in payload(cache, target, "appimage", made).items()}
+def _tree(program: Mapping[str, Entry], made: Release) -> dict[str, Entry]:
+    """Path below the mounted folder -> file. The program's folder is the same as in other packages."""
+    files = {f"{PROGRAM}/{name}": entry for name, entry in program.items()}
     desktop = desktop_files(made)
     files |= desktop
     files[f"{APP_ID}.desktop"] = desktop[f"usr/share/applications/{APP_ID}.desktop"]
     files[f"{APP_ID}.svg"] = desktop[f"usr/share/icons/hicolor/scalable/apps/{APP_ID}.svg"]
-    here = '"$(CDPATH=\'\' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)/' + PROGRAM + '"'
-    starter = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"')
-    files["AppRun"] = Entry(_without_cache(starter), runs=True)
+    files["AppRun"] = Entry(starter(made), runs=True)
     return files
 
 
-def _without_cache(starter: bytes) -> bytes:
-    """The mounted folder has another name at each start: a cache by names would only grow."""
-    kept = [line for line in starter.splitlines(keepends=True) if not line.startswith(b"PYTHONPYCACHEPREFIX=")]
-    return b"".join(kept).replace(b" PYTHONPYCACHEPREFIX", b"")
+def starter(made: Release) -> bytes:
+    """AppRun, without a cache of bytecode by names: the mounted folder has another name at each start, so it would only grow."""
+    here = '"$(CDPATH=\'\' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)/' + PROGRAM + '"'
+    lines = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"').splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(b"PYTHONPYCACHEPREFIX=")).replace(b" PYTHONPYCACHEPREFIX", b"")
 
 
-def _runtime(path: str) -> bytes:
+def runtime(path: str) -> bytes:
+    """Read the runtime. Raises LaunchError where it lacks or is something else."""
     try:
         with open(path, "rb") as file:
             found = file.read()

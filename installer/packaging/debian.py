@@ -55,8 +55,14 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
     """Write the package; returns its path. Raises LaunchError as `payload`, CalledProcessError."""
     machine = MACHINES[target]
     path = os.path.join(folder, f"halftone_{made.version}_{machine}.deb")
-    with tempfile.TemporaryDirectory(dir=folder) as root:
-        files = {f"{PROGRAM}/{name}": entry for name, entry in payload(cache, target, "deb", made).items()}
+    write_package(payload(cache, target, "deb", made), machine, made, path)
+    return path
+
+
+def write_package(program: Mapping[str, Entry], machine: str, made: Release, path: str) -> None:
+    """Write a package whose program's folder holds these files. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as root:
+        files = {f"{PROGRAM}/{name}": entry for name, entry in program.items()}
         files |= desktop_files(made) | _documents(made)
         starter = template("halftone.sh", made, PROGRAM=f"/{PROGRAM}", STARTER="halftone")
         files["usr/bin/halftone"] = Entry(starter, runs=True)
@@ -66,7 +72,6 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
         environ = {**os.environ, "SOURCE_DATE_EPOCH": str(made.epoch)}
         command = ("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path)
         subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
-    return path
 
 
 def _control(machine: str, made: Release, files: Mapping[str, Entry]) -> bytes:

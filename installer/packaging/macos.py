@@ -19,7 +19,14 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
     path = os.path.join(folder, f"halftone-{made.version}-macos-arm64-unsigned.zip")
     inside = f"{_BUNDLE}/Resources/halftone"
     files = {f"{inside}/{name}": entry for name, entry in payload(cache, target, "macos", made).items()}
-    files |= {
+    write_bundle(files, made, path)
+    return path
+
+
+def write_bundle(files: dict[str, Entry], made: Release, path: str) -> None:
+    """Write the archive of a bundle. files: the program's, under their names in it."""
+    inside = f"{_BUNDLE}/Resources/halftone"
+    files = files | {
         f"{_BUNDLE}/Info.plist": Entry(plistlib.dumps(_properties(made))),
         f"{_BUNDLE}/MacOS/Halftone": _read("Halftone"),
         f"{_BUNDLE}/PkgInfo": Entry(b"APPL????"),
@@ -27,7 +34,6 @@ def build(cache: str, target: str, made: Release, folder: str) -> str:
         f"{inside}/first-start.command": _read("first-start.command"),
     }
     _write(files, path, made.epoch)
-    return path
 
 
 def _read(name: str) -> Entry:

@@ -12,7 +12,13 @@ from installer.places import PACKAGE_NOTE, ROOT
 
 _FOLDERS: Final = ("app/", "resources/", "installer/")
 _FILES: Final = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
-_LEFT_OUT: Final = ("installer/packaging/", "installer/halftone.", "resources/pocket/training/", "resources/icons/halftone.ic", "resources/icons/make_icons.py")
+_LEFT_OUT: Final = (
+    "installer/packaging/",
+    "installer/halftone.",
+    "resources/pocket/training/",
+    "resources/icons/halftone.ic",
+    "resources/icons/make_icons.py",
+)
 """Packages have starters of their own; how the demo model was trained is for developers."""
 
 

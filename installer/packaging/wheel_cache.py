@@ -37,7 +37,9 @@ def fill(cache: str, targets: list[str]) -> None:
         if os.path.exists(os.path.join(cache, pin.file)):
             continue
         asked = ("--no-deps", "--only-binary=:all:", "--platform", pin.tag, "--python-version", "3.12", "-d", cache)
-        done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", *asked, f"uv=={PINNED}"], check=False)
+        # An environment that uv made has no pip; the interpreter under it has.
+        pip = (os.path.realpath(sys.executable), "-m", "pip", "download", "-q")
+        done = subprocess.run((*pip, *asked, f"uv=={PINNED}"), check=False)
         if done.returncode != 0:
             raise LaunchError(f"The wheel of uv for {target} could not be downloaded: check the network and start again.")
 
@@ -52,7 +54,9 @@ def programs(cache: str, target: str) -> dict[str, bytes]:
     except FileNotFoundError as error:
         raise LaunchError(f"{path} is missing; no package was built: run “fetch” with a network once.") from error
     if found != pin.sha256:
-        raise LaunchError(f"{path} is not the file that was pinned (SHA-256 {found}); no package was built: delete it and fetch it again.")
+        raise LaunchError(
+            f"{path} is not the file that was pinned (SHA-256 {found}); no package was built: delete it and fetch it again."
+        )
     with zipfile.ZipFile(path) as wheel:
-        wanted = (name for name in wheel.namelist() if ".data/scripts/uv" in name and not os.path.basename(name).startswith("uvx"))
-        return {os.path.basename(name): wheel.read(name) for name in wanted}
+        scripts = {os.path.basename(name): name for name in wheel.namelist() if ".data/scripts/" in name}
+        return {name: wheel.read(scripts[name]) for name in ("uv", "uv.exe") if name in scripts}

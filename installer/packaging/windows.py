@@ -77,4 +77,5 @@ def _parents(name: str) -> Iterable[str]:
 
 
 def _inside(name: str) -> str:
-    return "\\".join(("$INSTDIR", *filter(None, name.split("/")))).replace("$INSTDIR\\$", "$INSTDIR\\$$")
+    """Name a file or folder for NSIS, in which two dollars stand for one."""
+    return "\\".join(("$INSTDIR", *filter(None, name.replace("$", "$$").split("/"))))

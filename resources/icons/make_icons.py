@@ -1,4 +1,4 @@
-"""Renders halftone.ico and halftone.icns from halftone.svg: run it with the environment's Python after a change of the drawing."""
+"""Renders halftone.ico and halftone.icns from halftone.svg; run it after a change of the drawing."""
 
 import os
 import struct

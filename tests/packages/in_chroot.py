@@ -1,8 +1,8 @@
 """Installs the Debian package in a clean Debian, as root, and uses it as an ordinary user: `python3 -m tests.packages.in_chroot
 PACKAGE.deb FOLDER`. It needs root, debootstrap and the network that a first start needs; FOLDER is left for a look.
 
-What it shows, a line each: the package installs, an ordinary user completes the first start and makes a picture, nothing is written
-below /usr meanwhile, and a purge removes all that the package brought and nothing of the user's.
+What it shows, a line each: the package installs, an ordinary user completes the first start and makes a picture, nothing is
+written below /usr meanwhile, and a purge removes all that the package brought and nothing of the user's.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +23,9 @@ HOST: Final = ("/etc/resolv.conf", "/etc/pip.conf", "/etc/apt/sources.list.d/deb
 
 
 def run(*command: str, **variables: str) -> str:
-    done = subprocess.run(command, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout
 
 
@@ -49,7 +49,7 @@ class Chroot:
 
 
 @contextlib.contextmanager
-def mounted(root: Path, folders: list[str]) -> Iterator[None]:
+def mounted(root: Path, folders: list[str]) -> Generator[None]:
     """The machine's folders of wheels, /proc and /dev, seen inside."""
     places = [(folder, root / folder.lstrip("/")) for folder in (*folders, "/proc", "/dev")]
     try:

@@ -1,5 +1,6 @@
 ; The Windows package: for one user, without an administrator. The lists of files are made by installer/packaging/windows.py.
 Unicode true
+Target amd64-unicode
 !include "MUI2.nsh"
 !include "FileFunc.nsh"
 
