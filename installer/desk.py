@@ -88,7 +88,7 @@ def serve(words: list[str], env: str | None, want: Wanted) -> int:
                 f"Stopped; the environment in use, if there was one, is whole, and the next start goes on. The log: {log.name}"
             )
             return 130
-        if words[0] == "setup":
+        if words[0] in ("setup", "ready"):
             return 0
         hold(env)
         if words[0] == "test":

@@ -16,6 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STAMP = "halftone-stamp.json"
 IN_USE = "in-use"
 POINTER = "current"
+PACKAGE_NOTE = "installer/package.json"
+"""Only packages hold it: which one this is. A clone has none."""
 
 RUNTIME_FILES = ("torch.txt", "requirements.lock")
 DEV_FILES = ("requirements-dev.lock",)
@@ -69,6 +71,10 @@ def homes(environ: Mapping[str, str], root: str = ROOT, platform: str = sys.plat
         return [os.path.abspath(os.path.expanduser(chosen))]
     key = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return [os.path.join(root, ".halftone"), os.path.join(user_data(environ, platform), "halftone-launcher", key)]
+
+
+def is_packaged(root: str = ROOT) -> bool:
+    return os.path.exists(os.path.join(root, PACKAGE_NOTE))
 
 
 def python_in(env: str, platform: str = sys.platform) -> str:

@@ -11,11 +11,14 @@ from installer import places
 HELP = ("--help", "-h")
 OWN_COMMANDS = (
     ("setup", "build the environment again, even if the present one is good"),
+    ("ready", "build the environment if there is none yet, and open nothing"),
     ("test", "run every gate and test; further words go to pytest"),
     ("python", "the environment's own Python, for example: python -m pytest tests/unit"),
     ("shortcut", "add Halftone to the Linux applications menu"),
 )
 QT_COMMANDS = ("gui", "test")
+SOURCE_COMMANDS = ("test", "shortcut")
+"""Only in the sources."""
 
 # Inherited settings that would make the environment's Python look for its library or its packages somewhere else.
 FOREIGN = {
@@ -53,6 +56,17 @@ def as_typed(launcher: str) -> str:
     return f"{'py' if sys.platform == 'win32' else 'python3'} {shlex.quote(launcher)}"
 
 
+def called(launcher: str) -> str:
+    """The command for hints. Packages have a name of their own for it."""
+    return os.environ.get("HALFTONE_STARTER") or as_typed(launcher)
+
+
+def found_in_place(env: str, root: str = places.ROOT) -> dict[str, str]:
+    """Where an environment outside the program's folder finds the code: a package may lie elsewhere at each start."""
+    inside = os.path.realpath(env).startswith(os.path.join(os.path.realpath(root), ""))
+    return {} if inside else {"PYTHONPATH": os.path.join(root, "app")}
+
+
 def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
     """Run `halftone <words>`, or the environment's own Python.
 
@@ -61,7 +75,7 @@ def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
     python = places.python_in(env)
     # -P: a file called torch.py in the folder the user happens to stand in must not be imported.
     command = [python, *words[1:]] if words[:1] == ["python"] else [python, "-P", "-m", "halftone", *words]
-    environ = {**environ, "HALFTONE_COMMAND": as_typed(sys.argv[0])}
+    environ = {**environ, "HALFTONE_COMMAND": called(sys.argv[0]), **found_in_place(env)}
     if sys.platform != "win32":
         sys.stdout.flush()
         sys.stderr.flush()
@@ -76,9 +90,14 @@ def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
                 continue  # The console sent it to the program too, which decides what to do with it.
 
 
+def own_commands() -> tuple[tuple[str, str], ...]:
+    """Packages have no tests, and bring a menu entry themselves."""
+    return OWN_COMMANDS if not places.is_packaged() else tuple(one for one in OWN_COMMANDS if one[0] not in SOURCE_COMMANDS)
+
+
 def tell_own_commands() -> None:
     """The launcher's part of the help; the program, which knows nothing of it, tells the rest."""
-    lines = "".join(f"   {name:<10}{told}\n" for name, told in OWN_COMMANDS)
+    lines = "".join(f"   {name:<10}{told}\n" for name, told in own_commands())
     sys.stdout.write(f"\n Commands of the launcher; without any, the window opens:\n{lines}\n")
 
 
@@ -99,9 +118,12 @@ def start(words: Sequence[str]) -> int:
     sys.excepthook = one_sentence
     words = list(words) or ["gui"]
     command = words[0]
-    if command in ("setup", "shortcut") and any(word in HELP for word in words[1:]):
+    if command in ("setup", "ready", "shortcut") and any(word in HELP for word in words[1:]):
         sys.stdout.write(f"python3 installer/launch.py {command}: {dict(OWN_COMMANDS)[command]}. It takes no options.\n")
         return 0
+    if command in SOURCE_COMMANDS and places.is_packaged():
+        sys.stderr.write(f"Halftone's “{command}” is part of its sources and not of this package; nothing was changed.\n")
+        return 2
     want = places.wanted(dev=command == "test")
     env = None if command == "setup" else find_ready(want, os.environ)
     if command in HELP:
@@ -110,6 +132,8 @@ def start(words: Sequence[str]) -> int:
             sys.stdout.write("Halftone's own commands are listed here once it is set up.\n")
             return 0
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
+    if command == "ready" and env is not None:
+        return 0
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)
         return become(env, words, clean(os.environ))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from installer import runner, systemlibs
+from installer.places import ROOT
 from installer.runner import Step
 from installer.words import LaunchError, Reporter, diagnose
 
@@ -39,6 +40,12 @@ def installed(environ: Mapping[str, str]) -> str | None:
         os.path.join(user, ".cargo", "bin", name),
     )
     return next((path for path in places if path and version_at(path) >= OLDEST), None)
+
+
+def bundled(root: str = ROOT) -> str | None:
+    """The uv that a package brings."""
+    path = os.path.join(root, "uv", "uv.exe" if sys.platform == "win32" else "uv")
+    return path if version_at(path) else None
 
 
 def private(folder: str) -> str | None:
@@ -116,4 +123,4 @@ def fetch(home: str, environ: Mapping[str, str], reporter: Reporter) -> str:
 
 
 def find(home: str, environ: Mapping[str, str], reporter: Reporter) -> str:
-    return installed(environ) or fetch(home, environ, reporter)
+    return bundled() or installed(environ) or fetch(home, environ, reporter)

@@ -57,7 +57,7 @@ def test_the_help_lists_the_launchers_own_commands_before_those_of_the_program(c
     done = launch(clone.root, word)
     *own, last = done.stdout.splitlines()
     assert json.loads(last)["words"] == [word]
-    assert {line.split()[0] for line in own if line.startswith("   ")} == {"setup", "test", "python", "shortcut"}
+    assert {line.split()[0] for line in own if line.startswith("   ")} == {"setup", "ready", "test", "python", "shortcut"}
 
 
 def test_asking_for_help_sets_nothing_up(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_asking_for_help_sets_nothing_up(tmp_path: Path) -> None:
     assert not (tmp_path / ".halftone").exists()
 
 
-@pytest.mark.parametrize("command", ["setup", "shortcut"])
+@pytest.mark.parametrize("command", ["setup", "ready", "shortcut"])
 def test_help_of_a_launchers_command_does_nothing_else(tmp_path: Path, command: str) -> None:
     shutil.copytree(os.path.join(places.ROOT, "installer"), tmp_path / "installer", ignore=shutil.ignore_patterns("__pycache__"))
     done = launch(tmp_path, command, "--help")

@@ -1,0 +1,95 @@
+"""Builds the packages that people double-click: `python3 -m installer.packaging fetch`, then `… build`.
+
+    python3 -m installer.packaging fetch [TARGET …]     downloads uv's wheels into the cache, the one step that needs a network
+    python3 -m installer.packaging build [KIND …]       builds deb, appimage, windows and macos, as far as the tools are there
+
+Options: --cache DIR (build/wheels), --out DIR (dist).
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from installer.packaging import appimage, debian, macos, wheel_cache, windows
+from installer.packaging.payload import Release, release
+from installer.places import ROOT
+from installer.words import LaunchError
+
+
+class Kind(NamedTuple):
+    """tools: programs that it takes; targets: one package each."""
+
+    tools: tuple[str, ...]
+    targets: tuple[str, ...]
+    build: Callable[[str, str, Release, str], str]
+
+
+KINDS: Final = {
+    "deb": Kind(("dpkg-deb",), ("linux-x86_64", "linux-aarch64"), debian.build),
+    "appimage": Kind(("mksquashfs",), ("linux-x86_64",), appimage.build),
+    "windows": Kind(("makensis",), ("windows-x86_64",), windows.build),
+    "macos": Kind((), ("macos-arm64",), macos.build),
+}
+LARGEST: Final = 50_000_000
+"""Bytes of a package."""
+
+
+def arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m installer.packaging", description="Builds Halftone's packages.")
+    parser.add_argument("action", choices=("fetch", "build"))
+    parser.add_argument("names", nargs="*", help="targets to fetch, kinds to build; all by default")
+    parser.add_argument("--cache", default=os.path.join(ROOT, "build", "wheels"), help="the folder of uv's wheels")
+    parser.add_argument("--out", default=os.path.join(ROOT, "dist"), help="where packages go")
+    found = parser.parse_args(words)
+    known = wheel_cache.pins() if found.action == "fetch" else KINDS
+    if unknown := [name for name in found.names if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    return found
+
+
+def lacking(kind: str, cache: str) -> list[str]:
+    """Names of tools that are not installed; the runtime of AppImages lies in the cache."""
+    tools = [tool for tool in KINDS[kind].tools if not shutil.which(tool)]
+    runtime = os.path.join(cache, appimage.RUNTIME)
+    return [*tools, runtime] if kind == "appimage" and not os.path.exists(runtime) else tools
+
+
+def build(names: list[str], cache: str, folder: str) -> list[str]:
+    """Build packages; returns their paths. Raises LaunchError."""
+    made, paths = release(), list[str]()
+    os.makedirs(folder, exist_ok=True)
+    for name in names or KINDS:
+        if tools := lacking(name, cache):
+            if names:
+                raise LaunchError(f"The package {name} needs {', '.join(tools)}; nothing was built: install it and start again.")
+            print(f"{name}: left out, as {', '.join(tools)} is missing")
+            continue
+        for target in KINDS[name].targets:
+            path = KINDS[name].build(cache, target, made, folder)
+            size = os.path.getsize(path)
+            print(f"{path}  {size / 1e6:.1f} MB")
+            if size > LARGEST:
+                raise LaunchError(f"{path} is larger than {LARGEST // 1_000_000} MB: leave something out.")
+            paths.append(path)
+    return paths
+
+
+def main(words: list[str]) -> int:
+    asked = arguments(words)
+    try:
+        if asked.action == "fetch":
+            wheel_cache.fill(asked.cache, asked.names or list(wheel_cache.pins()))
+        else:
+            build(asked.names, asked.cache, asked.out)
+    except (LaunchError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

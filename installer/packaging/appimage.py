@@ -1,0 +1,74 @@
+"""The AppImage: the program as a compressed file system behind a runtime that mounts it and starts AppRun."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import Final
+
+from installer.packaging.debian import APP_ID, desktop_files, template
+from installer.packaging.payload import Entry, Release, payload, write_tree
+from installer.words import LaunchError
+
+PROGRAM: Final = "usr/lib/halftone"
+_MAGIC: Final = b"AI\x02"
+"""Bytes 8 to 10 of an AppImage of type 2, and so of its runtime."""
+RUNTIME: Final = "runtime-x86_64"
+"""Its name in the cache: a program of the AppImage project, which no package index has."""
+
+
+def build(cache: str, target: str, made: Release, folder: str) -> str:
+    """Write the AppImage; returns its path. Raises LaunchError where the runtime lacks, and as `payload`; CalledProcessError."""
+    path = os.path.join(folder, f"halftone-{made.version}-x86_64.AppImage")
+    start = runtime(os.path.join(cache, RUNTIME))
+    write_appimage(payload(cache, target, "appimage", made), start, made, path)
+    return path
+
+
+def write_appimage(program: Mapping[str, Entry], start: bytes, made: Release, path: str) -> None:
+    """Write an AppImage whose program's folder holds these files. start: the runtime. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as work:
+        tree, system = os.path.join(work, "AppDir"), os.path.join(work, "squashfs")
+        os.makedirs(tree)
+        write_tree(_tree(program, made), tree, made.epoch)
+        os.symlink(f"{APP_ID}.svg", os.path.join(tree, ".DirIcon"))
+        os.utime(os.path.join(tree, ".DirIcon"), (made.epoch, made.epoch), follow_symlinks=False)
+        os.utime(tree, (made.epoch, made.epoch))
+        environ = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+        fixed = ("-all-root", "-noappend", "-no-xattrs", "-mkfs-time", str(made.epoch), "-all-time", str(made.epoch))
+        command = ("mksquashfs", tree, system, *fixed, "-comp", "zstd", "-Xcompression-level", "19", "-quiet", "-no-progress")
+        subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+        with open(path, "wb") as whole, open(system, "rb") as file:
+            whole.write(start + file.read())
+    os.chmod(path, 0o755)
+
+
+def _tree(program: Mapping[str, Entry], made: Release) -> dict[str, Entry]:
+    """Path below the mounted folder -> file. The program's folder is the same as in other packages."""
+    files = {f"{PROGRAM}/{name}": entry for name, entry in program.items()}
+    desktop = desktop_files(made)
+    files |= desktop
+    files[f"{APP_ID}.desktop"] = desktop[f"usr/share/applications/{APP_ID}.desktop"]
+    files[f"{APP_ID}.svg"] = desktop[f"usr/share/icons/hicolor/scalable/apps/{APP_ID}.svg"]
+    files["AppRun"] = Entry(starter(made), runs=True)
+    return files
+
+
+def starter(made: Release) -> bytes:
+    """AppRun, without a cache of bytecode by names: the mounted folder has another name at each start, so it would only grow."""
+    here = '"$(CDPATH=\'\' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)/' + PROGRAM + '"'
+    lines = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"').splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(b"PYTHONPYCACHEPREFIX=")).replace(b" PYTHONPYCACHEPREFIX", b"")
+
+
+def runtime(path: str) -> bytes:
+    """Read the runtime. Raises LaunchError where it lacks or is something else."""
+    try:
+        with open(path, "rb") as file:
+            found = file.read()
+    except FileNotFoundError as error:
+        name = "the runtime of AppImages of type 2"
+        raise LaunchError(f"{path} is missing; no AppImage was built: put {name} for x86-64 there and start again.") from error
+    if found[:4] != b"\x7fELF" or found[8:11] != _MAGIC:
+        raise LaunchError(f"{path} is not a runtime of AppImages of type 2; no AppImage was built: replace it and start again.")
+    return found

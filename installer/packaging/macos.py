@@ -1,0 +1,71 @@
+"""The macOS package: a bundle in a zip archive that keeps the right to be executed."""
+
+import os
+import plistlib
+import time
+import zipfile
+from collections.abc import Mapping
+from typing import Final
+
+from installer.packaging.payload import Entry, Release, payload
+from installer.places import ROOT
+
+_HERE: Final = os.path.join(ROOT, "installer", "packaging", "macos")
+_BUNDLE: Final = "Halftone.app/Contents"
+
+
+def build(cache: str, target: str, made: Release, folder: str) -> str:
+    """Write the archive; returns its path. It is not signed, which its name says. Raises LaunchError as `payload`."""
+    path = os.path.join(folder, f"halftone-{made.version}-macos-arm64-unsigned.zip")
+    inside = f"{_BUNDLE}/Resources/halftone"
+    files = {f"{inside}/{name}": entry for name, entry in payload(cache, target, "macos", made).items()}
+    write_bundle(files, made, path)
+    return path
+
+
+def write_bundle(files: dict[str, Entry], made: Release, path: str) -> None:
+    """Write the archive of a bundle. files: the program's, under their names in it."""
+    inside = f"{_BUNDLE}/Resources/halftone"
+    files = files | {
+        f"{_BUNDLE}/Info.plist": Entry(plistlib.dumps(_properties(made))),
+        f"{_BUNDLE}/MacOS/Halftone": _read("Halftone"),
+        f"{_BUNDLE}/PkgInfo": Entry(b"APPL????"),
+        f"{_BUNDLE}/Resources/halftone.icns": Entry(_read("../../../resources/icons/halftone.icns").data),
+        f"{inside}/first-start.command": _read("first-start.command"),
+    }
+    _write(files, path, made.epoch)
+
+
+def _read(name: str) -> Entry:
+    with open(os.path.join(_HERE, *name.split("/")), "rb") as file:
+        return Entry(file.read(), runs=True)
+
+
+def _properties(made: Release) -> dict[str, object]:
+    """What the Finder reads of a bundle."""
+    return {
+        "CFBundleDisplayName": "Halftone",
+        "CFBundleExecutable": "Halftone",
+        "CFBundleIconFile": "halftone.icns",
+        "CFBundleIdentifier": "org.halftone.Halftone",
+        "CFBundleInfoDictionaryVersion": "6.0",
+        "CFBundleLocalizations": ["en", "zh_CN"],
+        "CFBundleName": "Halftone",
+        "CFBundlePackageType": "APPL",
+        "CFBundleShortVersionString": made.version,
+        "CFBundleVersion": made.version,
+        "LSApplicationCategoryType": "public.app-category.graphics-design",
+        "LSMinimumSystemVersion": "14.0",
+        "NSHighResolutionCapable": True,
+    }
+
+
+def _write(files: Mapping[str, Entry], path: str, epoch: int) -> None:
+    """Write a zip archive with rights of Unix and fixed times, which a zip holds in steps of two seconds."""
+    moment = time.gmtime(max(epoch, 315_532_800))[:6]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, entry in sorted(files.items()):
+            info = zipfile.ZipInfo(name, moment)
+            info.create_system = 3
+            info.external_attr = (0o100755 if entry.runs else 0o100644) << 16
+            archive.writestr(info, entry.data, zipfile.ZIP_DEFLATED, 9)

@@ -1,0 +1,86 @@
+"""What every package holds: Halftone's sources as the repository has them, uv, and a note that says which package it is."""
+
+import json
+import os
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from installer.packaging import bill, wheel_cache
+from installer.places import PACKAGE_NOTE, ROOT
+
+_FOLDERS: Final = ("app/", "resources/", "installer/")
+_FILES: Final = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
+_LEFT_OUT: Final = (
+    "installer/packaging/",
+    "installer/halftone.",
+    "resources/pocket/training/",
+    "resources/icons/halftone.ic",
+    "resources/icons/make_icons.py",
+)
+"""Packages have starters of their own; how the demo model was trained is for developers."""
+
+
+class Entry(NamedTuple):
+    """A file of a package. data: its bytes; runs: it has the right to be executed."""
+
+    data: bytes
+    runs: bool = False
+
+
+class Release(NamedTuple):
+    """version: as in pyproject.toml; epoch: seconds since 1970 that stand on every file; commit: what was built."""
+
+    version: str
+    epoch: int
+    commit: str
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
+
+
+def release(environ: Mapping[str, str] = os.environ) -> Release:
+    """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        version = str(tomllib.load(file)["project"]["version"])
+    epoch = environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct").strip()
+    return Release(version, int(epoch), _git("rev-parse", "HEAD").strip())
+
+
+def sources() -> dict[str, Entry]:
+    """Path in the checkout -> file, of all that is committed and belongs into a package."""
+    found: dict[str, Entry] = {}
+    for line in _git("ls-files", "-z", "--stage").split("\0"):
+        mode, _, name = line.partition("\t")
+        if not name or name.startswith(_LEFT_OUT) or not (name.startswith(_FOLDERS) or name in _FILES):
+            continue
+        with open(os.path.join(ROOT, name), "rb") as file:
+            found[name] = Entry(file.read(), mode.startswith("100755"))
+    return found
+
+
+def payload(cache: str, target: str, kind: str, made: Release) -> dict[str, Entry]:
+    """Path inside the program's folder -> file. kind: of the package. Raises LaunchError as `wheel_cache.programs`."""
+    files = sources()
+    files |= {f"uv/{name}": Entry(data, runs=True) for name, data in wheel_cache.programs(cache, target).items()}
+    note = {"kind": kind, "target": target, "version": made.version, "commit": made.commit}
+    files[PACKAGE_NOTE] = Entry((json.dumps(note, indent=1) + "\n").encode())
+    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target))
+    return dict(sorted(files.items()))
+
+
+def write_tree(files: Mapping[str, Entry], folder: str, epoch: int) -> None:
+    """Write files below a folder, with fixed rights and times."""
+    for name, entry in files.items():
+        path = os.path.join(folder, *name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(entry.data)
+        os.chmod(path, 0o755 if entry.runs else 0o644)
+    for root, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            os.utime(os.path.join(root, name), (epoch, epoch))
+        os.chmod(root, 0o755)
+        os.utime(root, (epoch, epoch))

@@ -1,0 +1,316 @@
+"""What people double-click: built by one command, equal to the byte twice, and leaving nothing behind that was not there.
+
+The Windows package runs under wine where that is installed; a whole Debian is used by `tests.packages.in_chroot`.
+"""
+
+import gzip
+import json
+import os
+import plistlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from installer import build, places, uvtool
+from installer.packaging import __main__ as command
+from installer.packaging import appimage, bill, debian, macos, payload, wheel_cache, windows
+from installer.packaging.payload import Entry, Release
+from installer.places import Stamp
+from installer.words import LaunchError
+
+FIRST, SECOND = Release("0.1.0", 1_700_000_000, "a" * 40), Release("0.2.0", 1_700_086_400, "b" * 40)
+PROGRAM = "import json, sys; print(json.dumps([sys.argv[1:], sys.prefix, __file__, sys.pycache_prefix]))\n"
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="a starter of Linux or macOS")
+
+
+def needs(*tools: str) -> pytest.MarkDecorator:
+    lacking = [tool for tool in tools if not shutil.which(tool)]
+    return pytest.mark.skipif(bool(lacking), reason=f"needs {', '.join(lacking)}")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The wheels of uv: those that were fetched into the checkout, else those that pip can fetch now."""
+    kept = os.path.join(places.ROOT, "build", "wheels")
+    folder = kept if os.path.isdir(kept) else str(tmp_path_factory.mktemp("wheels"))
+    try:
+        wheel_cache.fill(folder, ["linux-x86_64"])
+    except LaunchError as error:
+        pytest.skip(str(error))
+    return folder
+
+
+def test_the_pinned_wheels_are_of_the_uv_that_the_launcher_fetches() -> None:
+    assert all(pin.file.startswith(f"uv-{uvtool.PINNED}-") for pin in wheel_cache.pins().values())
+    targets = {target for kind in command.KINDS.values() for target in kind.targets}
+    assert targets == set(wheel_cache.pins())
+
+
+def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"is missing; no package was built"):
+        wheel_cache.programs(str(tmp_path), "linux-x86_64")
+    (tmp_path / wheel_cache.pins()["linux-x86_64"].file).write_bytes(b"another file")
+    with pytest.raises(LaunchError, match=r"is not the file that was pinned .*no package was built"):
+        wheel_cache.programs(str(tmp_path), "linux-x86_64")
+
+
+def test_the_sources_of_a_package_are_those_that_are_committed_without_what_developers_need() -> None:
+    names = set(payload.sources())
+    assert {"app/halftone/__main__.py", "installer/launch.py", "resources/theme/tokens.json", "LICENSE"} <= names
+    unwanted = ("tests/", ".ci", "installer/packaging/", "resources/pocket/training/")
+    assert not [name for name in names if name.startswith(unwanted)]
+    assert max(map(len, names)) < 120, "Windows ends paths at 260 characters, with the user's folder before"
+
+
+def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
+    written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64"))
+    listed = {one["name"]: one for one in written["components"]}
+    assert {name for name, _, _ in bill.locked()} <= set(listed)
+    assert set(bill.licences()["packages"]) == {name for name, _, _ in bill.locked()}, "licences.toml is not that of the lock"
+    assert all(re.fullmatch(r"[A-Za-z0-9.+() -]+", one["licenses"][0]["expression"]) for one in listed.values())
+    assert (written["bomFormat"], written["specVersion"]) == ("CycloneDX", "1.6")
+
+
+@needs("dpkg-deb")
+def test_a_debian_package_is_equal_to_the_byte_twice(tmp_path: Path) -> None:
+    files = dict(list(payload.sources().items())[:200])
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        debian.write_package(files, "amd64", FIRST, str(tmp_path / name / "halftone.deb"))
+    assert (tmp_path / "a" / "halftone.deb").read_bytes() == (tmp_path / "b" / "halftone.deb").read_bytes()
+
+
+@needs("mksquashfs")
+def test_an_appimage_is_equal_to_the_byte_twice_and_needs_a_runtime(tmp_path: Path) -> None:
+    files = dict(list(payload.sources().items())[:200])
+    with pytest.raises(LaunchError, match="no AppImage was built"):
+        appimage.runtime(str(tmp_path / "none"))
+    made: list[bytes] = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "halftone.AppImage"
+        appimage.write_appimage(files, b"\x7fELF....AI\x02", FIRST, str(path))
+        made.append(path.read_bytes())
+        assert os.access(path, os.X_OK)
+    assert made[0] == made[1]
+    assert made[0].startswith(b"\x7fELF")
+
+
+@needs("dpkg-deb")
+def test_the_debian_package_is_whole(cache: str, tmp_path: Path) -> None:
+    path = Path(debian.build(cache, "linux-x86_64", FIRST, str(tmp_path)))
+    assert path.stat().st_size <= command.LARGEST
+    tree = tmp_path / "tree"
+    subprocess.run(("dpkg-deb", "-x", str(path), str(tree)), check=True)
+    inside = tree / debian.PROGRAM
+    assert json.loads((inside / places.PACKAGE_NOTE).read_text())["kind"] == "deb"
+    assert uvtool.version_at(str(inside / "uv" / "uv")) == uvtool.version_of(f"uv {uvtool.PINNED}")
+    fields = subprocess.run(("dpkg-deb", "-f", str(path)), capture_output=True, text=True, check=True).stdout
+    assert "Architecture: amd64" in fields
+    assert "libxcb-cursor0" in fields
+    log = gzip.decompress((tree / "usr/share/doc/halftone/changelog.gz").read_bytes())
+    assert log.startswith(b"halftone (0.1.0)")
+    if shutil.which("lintian"):
+        said = subprocess.run(("lintian", "--allow-root", str(path)), capture_output=True, text=True, check=False).stdout
+        assert not [line for line in said.splitlines() if line.startswith("E:")]
+
+
+def test_the_desktop_files_belong_together() -> None:
+    files = debian.desktop_files(FIRST)
+    info = ElementTree.fromstring(files[f"usr/share/metainfo/{debian.APP_ID}.metainfo.xml"].data)
+    entry = files[f"usr/share/applications/{debian.APP_ID}.desktop"].data.decode()
+    types = {node.attrib["type"] for node in ElementTree.fromstring(files[f"usr/share/mime/packages/{debian.APP_ID}.xml"].data)}
+    assert info.findtext("launchable") == f"{debian.APP_ID}.desktop"
+    assert set(re.search(r"^MimeType=(.*);$", entry, re.MULTILINE)[1].split(";")) == types  # pyright: ignore[reportOptionalSubscript]
+    assert "@" not in files[f"usr/share/metainfo/{debian.APP_ID}.metainfo.xml"].data.decode()
+
+
+def test_the_flatpak_manifest_says_that_it_was_never_built() -> None:
+    text = Path(places.ROOT, "installer/packaging/flatpak/org.halftone.Halftone.yml").read_text(encoding="utf-8")
+    assert "UNBUILT" in text
+    version = tomllib.loads(Path(places.ROOT, "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert yaml.safe_load(text)["modules"][0]["sources"][0]["path"] == f"../../../dist/halftone_{version}_amd64.deb"
+
+
+class Installed(NamedTuple):
+    """A program's folder with a stub for the program, and the folder of a ready environment."""
+
+    program: Path
+    home: Path
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    program, home = tmp_path / "mounted ü 1" / "halftone", tmp_path / "the environment's"
+    left_out = shutil.ignore_patterns("__pycache__", "packaging")
+    shutil.copytree(Path(places.ROOT, "installer"), program / "installer", ignore=left_out)
+    (program / places.PACKAGE_NOTE).write_text("{}", encoding="ascii")
+    package = program / "app" / "halftone"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", encoding="ascii")
+    (package / "__main__.py").write_text(PROGRAM, encoding="ascii")
+    env = home / "env-00000001"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(env)], check=True)
+    want = places.wanted(dev=False, folder=str(program / "installer"))
+    places.write_stamp(str(env), Stamp(want.runtime, want.dev, build.base_python(str(env)), "9.9", "cpu"))
+    places.make_current(str(home), str(env))
+    return Installed(program, home)
+
+
+def start(starter: Path, home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HALFTONE", "APPIMAGE"))}
+    environ |= {"HALFTONE_HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"}
+    return subprocess.run((str(starter), *words), env=environ, capture_output=True, text=True, check=False)
+
+
+def below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@needs_posix
+def test_the_starter_of_debian_writes_nothing_in_the_programs_folder(installed: Installed, tmp_path: Path) -> None:
+    starter = tmp_path / "halftone"
+    starter.write_bytes(debian.template("halftone.sh", FIRST, PROGRAM=f'"{installed.program}"', STARTER="halftone"))
+    starter.chmod(0o755)
+    before = below(installed.program)
+    done = start(starter, installed.home, "check", "a b")
+    words, prefix, file, cached = json.loads(done.stdout)
+    assert words == ["check", "a b"]
+    assert prefix == str(installed.home / "env-00000001")
+    assert file.startswith(str(installed.program))
+    assert below(installed.program) == before
+    assert cached == str(installed.home / "cache" / "bytecode")
+
+
+@needs_posix
+def test_a_program_that_is_mounted_elsewhere_keeps_its_environment(installed: Installed, tmp_path: Path) -> None:
+    tree = tmp_path / "AppDir"
+    inside = tree / appimage.PROGRAM
+    inside.parent.mkdir(parents=True)
+    installed.program.rename(inside)
+    starter = appimage.starter(FIRST)
+    (tree / "AppRun").write_bytes(starter)
+    (tree / "AppRun").chmod(0o755)
+    seen: list[tuple[str, str]] = []
+    for name in ("AppDir", "mount 2 ü"):
+        here = tree if tree.name == name else tree.rename(tmp_path / name)
+        done = start(here / "AppRun", installed.home, "--version")
+        _, prefix, file, cached = json.loads(done.stdout)
+        assert cached is None, "a cache by names would grow with every mount"
+        seen.append((prefix, str(Path(file).relative_to(here))))
+        tree = here
+    assert seen[0] == seen[1]
+
+
+@needs_posix
+@pytest.mark.parametrize("word", ["test", "shortcut"])
+def test_what_only_the_sources_have_is_refused(installed: Installed, word: str) -> None:
+    command = (sys.executable, str(installed.program / "installer" / "launch.py"), word)
+    environ = {**os.environ, "HALFTONE_HOME": str(installed.home)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"Halftone's “{word}” is part of its sources" in done.stderr
+
+
+@needs_posix
+def test_the_bundle_keeps_its_rights_and_finds_its_python(installed: Installed, tmp_path: Path) -> None:
+    """uv is a stand-in here that names this Python: the real one is a program for macOS."""
+    files = {f"Halftone.app/Contents/Resources/halftone/{name}": Entry((installed.program / name).read_bytes())
+             for name in below(installed.program) if (installed.program / name).is_file()}  # fmt: skip
+    files["Halftone.app/Contents/Resources/halftone/uv/uv"] = Entry(f"#!/bin/sh\necho '{sys.executable}'\n".encode(), runs=True)
+    path = tmp_path / "halftone.zip"
+    macos.write_bundle(files, FIRST, str(path))
+    with zipfile.ZipFile(path) as archive:
+        modes = {one.filename: one.external_attr >> 16 & 0o777 for one in archive.infolist()}
+        properties = cast("dict[str, Any]", plistlib.loads(archive.read("Halftone.app/Contents/Info.plist")))
+    assert modes["Halftone.app/Contents/MacOS/Halftone"] == 0o755
+    assert modes["Halftone.app/Contents/Resources/halftone/installer/launch.py"] == 0o644
+    assert (properties["CFBundleExecutable"], properties["CFBundleShortVersionString"]) == ("Halftone", "0.1.0")
+    tree = tmp_path / "Applications ü"
+    for name, mode in modes.items():
+        with zipfile.ZipFile(path) as archive:
+            (tree / archive.extract(name, tree)).chmod(mode)
+    done = start(tree / "Halftone.app/Contents/MacOS/Halftone", installed.home, "--version")
+    assert json.loads(done.stdout)[1] == str(installed.home / "env-00000001")
+
+
+class Wine(NamedTuple):
+    """A Windows of its own in a folder."""
+
+    prefix: Path
+
+    def run(self, line: str) -> None:
+        """Run a command line as it is: NSIS takes the rest of it, spaces included, as the folder after /D=."""
+        environ = {
+            **os.environ,
+            "WINEPREFIX": str(self.prefix),
+            "WINEDEBUG": "-all",
+            "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=",
+        }
+        environ["LC_ALL"] = "C.UTF-8"
+        script = self.prefix / "line.bat"
+        script.write_text(f"@echo off\n{line}\n", encoding="cp437", newline="\r\n")
+        command = ("wine", "cmd", "/c", f"Z:{script}".replace("/", "\\"))
+        subprocess.run(command, env=environ, check=True, capture_output=True, timeout=170)
+        subprocess.run(("wineserver", "-w"), env=environ, check=False, timeout=60)
+
+    def registry(self) -> dict[str, list[str]]:
+        """Key -> values of the user's part, without times and what Wine itself counts."""
+        found: dict[str, list[str]] = {}
+        key = ""
+        for line in (self.prefix / "user.reg").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("["):
+                key = line.partition("]")[0][1:]
+                found[key] = []
+            elif line and not line.startswith(("#", ";;", "WINE")):
+                found[key].append(line)
+        return found
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wine]:
+    system = Wine(tmp_path_factory.mktemp("wine"))
+    system.run("wineboot -i")
+    yield system
+    environ = {**os.environ, "WINEPREFIX": str(system.prefix)}
+    subprocess.run(("wineserver", "-k"), env=environ, check=False, timeout=60)
+
+
+def windows_path(path: Path) -> str:
+    return f"Z:{path}".replace("/", "\\")
+
+
+@needs("makensis", "wine", "wineserver")
+def test_windows_installs_upgrades_and_uninstalls_by_its_own_list(wine: Wine, tmp_path: Path) -> None:
+    old = {"app/old.py": Entry(b"old"), "app/deep/er/kept.py": Entry(b"1"), "LICENSE": Entry(b"licence"), "a$b.txt": Entry(b"$")}
+    new = {"app/new.py": Entry(b"new"), "app/deep/er/kept.py": Entry(b"2"), "LICENSE": Entry(b"licence"), "a$b.txt": Entry(b"$")}
+    setups = [tmp_path / "old.exe", tmp_path / "new.exe"]
+    for files, made, path in ((old, FIRST, setups[0]), (new, SECOND, setups[1])):
+        windows.write_installer(files, made, str(path))
+    before = wine.registry()
+    folder, target = r"C:\Programme ü\Half tone", wine.prefix / "drive_c" / "Programme ü" / "Half tone"
+    wine.run(f"{windows_path(setups[0])} /S /D={folder}")
+    brought = {"halftone.cmd", "halftone.ico", "uninstall.exe"}
+    assert {name for name in below(target) if (target / name).is_file()} == {*old, *brought}
+    installed = wine.registry()
+    assert any("Uninstall" in key and "Halftone" in key for key in installed)
+    types = [values for key, values in installed.items() if key.endswith((".safetensors", ".gguf"))]
+    assert not [one for values in types for one in values if one.startswith("@=")], "it became the default"
+    for place in ("mine.txt", "app/mine.txt"):
+        (target / place).write_text("the user's", encoding="ascii")
+    wine.run(f"{windows_path(setups[1])} /S")
+    files = {name for name in below(target) if (target / name).is_file()}
+    assert files == {*new, *brought, "mine.txt", "app/mine.txt"}
+    assert (target / "app/deep/er/kept.py").read_bytes() == b"2"
+    wine.run(f'"{folder}\\uninstall.exe" /S')
+    assert {name for name in below(target) if (target / name).is_file()} == {"mine.txt", "app/mine.txt"}
+    assert {key: values for key, values in wine.registry().items() if values != before.get(key, [])} == {}
