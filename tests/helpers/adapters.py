@@ -62,7 +62,7 @@ def _original(name: str, *, light: bool) -> str:
 
 
 def eightfold(folder: Path, family: str, denoiser: Any = None) -> Path:
-    """A tiny model whose latents are an eighth of the picture, as those are to which adapters add. denoiser: instead of its UNet."""
+    """A tiny model whose latents are an eighth of the picture, as adapters expect. denoiser: instead of its UNet."""
     pipe = sdxl() if family == "sdxl" else sd15()
     torch.manual_seed(6)
     ends = {"down_block_types": ("DownEncoderBlock2D",) * 4, "up_block_types": ("UpDecoderBlock2D",) * 4}
