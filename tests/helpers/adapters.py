@@ -61,16 +61,17 @@ def _original(name: str, *, light: bool) -> str:
     return f"body.{2 * int(match[1])}.{match[2]}" if match else name
 
 
-def eightfold(folder: Path, family: str) -> Path:
-    """A tiny model whose latents are an eighth of the picture, as those are to which adapters add."""
+def eightfold(folder: Path, family: str, denoiser: Any = None) -> Path:
+    """A tiny model whose latents are an eighth of the picture, as adapters expect. denoiser: instead of its UNet."""
     pipe = sdxl() if family == "sdxl" else sd15()
     torch.manual_seed(6)
     ends = {"down_block_types": ("DownEncoderBlock2D",) * 4, "up_block_types": ("UpDecoderBlock2D",) * 4}
     own: Any = AutoencoderKL.from_config({**pipe.vae.config, **ends, "block_out_channels": (4, 4, 8, 8)})
     levels = _LEVELS if family == "sdxl" else {**_LEVELS, **_MORE_ATTENTION}
-    denoiser: Any = UNet2DConditionModel.from_config({**pipe.unet.config, **levels})
-    for part in (own, denoiser):
-        liven(part)
+    liven(own)
+    if denoiser is None:
+        denoiser = UNet2DConditionModel.from_config({**pipe.unet.config, **levels})
+        liven(denoiser)
     pipe.register_modules(vae=own, unet=denoiser)
     pipe.save_pretrained(folder)
     return folder

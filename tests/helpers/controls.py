@@ -47,7 +47,7 @@ def save_net(net: Any, place: Path, form: Form = "folder") -> Path:
     tensors = net.state_dict()
     if form != "diffusers":
         start = "control_model." if form == "prefixed" else ""
-        tensors = {start + _original(name, net): value for name, value in tensors.items()}
+        tensors = {start + original_name(name, net): value for name, value in tensors.items()}
     path = place.with_suffix(".safetensors")
     save_file({name: value.clone().contiguous() for name, value in tensors.items()}, path)
     return path
@@ -57,7 +57,7 @@ def save_changes(net: Any, unet: Any, place: Path, form: Literal["Control-LoRA",
     """What tells a ControlNet from a UNet, as Stability's Control-LoRAs (of full rank) and as differences are written."""
     own, tensors = unet.state_dict(), dict[str, torch.Tensor]()
     for name, value in net.state_dict().items():
-        theirs = _original(name, net)
+        theirs = original_name(name, net)
         if name not in own:
             tensors[theirs] = value
         elif form == "difference":
@@ -77,7 +77,8 @@ def save_changes(net: Any, unet: Any, place: Path, form: Literal["Control-LoRA",
     return path
 
 
-def _original(name: str, net: Any) -> str:
+def original_name(name: str, net: Any) -> str:
+    """Of a parameter of a ControlNet for a UNet, in files that are not diffusers'."""
     if match := re.fullmatch(r"controlnet_cond_embedding\.(conv_in|conv_out|blocks\.(\d+))\.(.*)", name):
         blocks = len(net.controlnet_cond_embedding.blocks)
         index = 0 if match[1] == "conv_in" else 2 * blocks + 2 if match[1] == "conv_out" else 2 * int(match[2]) + 2

@@ -1,20 +1,26 @@
 """Control-LoRAs and ControlNets as differences: with the model's own weights they are the ControlNet that they were made of."""
 
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from tests.helpers.adapters import eightfold
 from tests.helpers.controls import make_net, picture, save_changes, save_net
 from tests.helpers.engine_runs import generate, pixels
+from tests.helpers.formula_nets import formula_control_lora, formula_inputs, formula_unet, thinned
 from tests.helpers.loras import make_lora
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.request import Control, Lora
+from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.extras.controls import read_controls
 from halftone.engine.loading.load import exact_source
 from halftone.engine.service import DiffusersEngine
 
+REFERENCES = Path(__file__).parents[2] / "references"
 Form = Literal["Control-LoRA", "difference"]
 
 
@@ -65,3 +71,22 @@ def test_a_control_lora_stands_on_the_loras_and_a_difference_does_not(
         assert change.abs().max() > 1e-3
         assert torch.allclose(added - plain, change if follows else torch.zeros(()), atol=1e-6)
         assert torch.equal(plain, weight(form))
+
+
+def test_a_control_lora_gives_what_it_gives_in_comfyui(engine: DiffusersEngine, square: Path, tmp_path: Path) -> None:
+    unet = formula_unet()
+    with quiet_libraries():
+        model = eightfold(tmp_path / "model", "sd15", unet)
+    tensors, _ = formula_control_lora(unet)
+    save_file({name: value.contiguous() for name, value in tensors.items()}, tmp_path / "lora.safetensors")
+    control = (Control(path=str(tmp_path / "lora.safetensors"), image=str(square)),)
+    generate(engine, model, controls=control, width=64, height=64)
+    assert engine.loaded is not None
+    net: Any = read_controls(engine.loaded, [control[0].path])
+    latents, words, shown = formula_inputs()
+    with torch.no_grad():
+        down, middle = net(latents, 500, words, shown, return_dict=False)
+    expected = json.loads((REFERENCES / "controls.json").read_text())["Control-LoRA"]
+    for ours, theirs in zip([*down, middle], expected, strict=True):
+        wanted = torch.tensor(theirs)
+        assert (torch.tensor(thinned(ours)) - wanted).abs().max() <= 1e-5 * max(1.0, float(wanted.abs().max()))
