@@ -461,7 +461,9 @@ def controls(stage: Stage) -> None:
     part = stage.page.form.control_part
     edges, lighthouse = "/nets/control_v11p_sd15_canny.safetensors", "/pictures/a lighthouse at dusk.png"
     long = "/nets/A ControlNet with a very long name that does not fit into the panel"
-    part.set_items((Control(path=edges, image=lighthouse, scale=0.8, canny=True), Control(path=long, image="", end=0.6)))
+    part.set_items(
+        (Control(path=edges, image=lighthouse, scale=0.8, preprocessor="canny"), Control(path=long, image="", end=0.6))
+    )
     part.row.setChecked(True)
 
 

@@ -312,6 +312,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The ControlNet {name} does not fit {model}: {detail}.",
         "Choose a ControlNet for {family}, or remove it.",
     ),
+    "preprocessor-model": (
+        "The preprocessor cannot draw a depth map with {path}: {detail}.",
+        "Choose a folder with a depth model of transformers, such as Depth Anything or DPT, with config.json, "
+        "preprocessor_config.json and model.safetensors.",
+    ),
     "control-unsupported": (
         "{model} cannot use this ControlNet: {detail}.",
         "Remove it, or choose another model.",

@@ -4,7 +4,9 @@ from pathlib import PurePath
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.vocabulary import (
     POCKET,
     AttentionBackend,
@@ -105,8 +107,10 @@ def file_name(path: str) -> str:
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """scale: its strength; start, end: its part of the steps, from 0 to 1; canny: it gets the picture's edges,
-    not the picture; kind: what the picture shows, for a ControlNet that was trained for several kinds.
+    """scale: its strength; start, end: its part of the steps, from 0 to 1. preprocessor: what it is given in the place of the
+    picture, a name of `halftone.contract.preprocessors`; threshold_a, threshold_b: its numbers, None for the usual ones;
+    resolution: the shorter edge that it works at, None for that of the result; preprocessor_model: the folder of the model that
+    it runs, where it runs one; kind: what the picture shows, for a ControlNet that was trained for several kinds.
     """
 
     path: str
@@ -114,8 +118,26 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     scale: float = 1.0
     start: float = 0.0
     end: float = 1.0
+    preprocessor: str = NONE
+    threshold_a: float | None = None
+    threshold_b: float | None = None
+    resolution: int | None = None
+    preprocessor_model: str | None = None
     canny: bool = False
+    """What requests said before there were other preprocessors; read, and never written."""
     kind: str = ""
+
+    def __post_init__(self) -> None:
+        if self.canny:
+            force_setattr(self, "preprocessor", "canny")
+            force_setattr(self, "canny", False)
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The numbers of its preprocessor."""
+        own = PREPROCESSORS[self.preprocessor].thresholds
+        given = (self.threshold_a, self.threshold_b)
+        return tuple(one.usual if value is None else value for one, value in zip(own, given, strict=False))
 
     @property
     def name(self) -> str:
@@ -409,7 +431,15 @@ _Holder = TypeVar("_Holder", bound=Used)
 
 def without_places(used: _Holder) -> _Holder:
     """Without the folders of its files; LoRAs stay."""
-    nets = tuple(msgspec.structs.replace(one, path=one.name, image=file_name(one.image)) for one in used.controls)
+    nets = tuple(
+        msgspec.structs.replace(
+            one,
+            path=one.name,
+            image=file_name(one.image),
+            preprocessor_model=None if one.preprocessor_model is None else model_stem(one.preprocessor_model),
+        )
+        for one in used.controls
+    )
     adapters = tuple(
         msgspec.structs.replace(one, path=one.name, images=tuple(map(file_name, one.images))) for one in used.ip_adapters
     )

@@ -15,6 +15,7 @@ from halftone import __version__
 from halftone.contract.facts import PictureFacts
 from halftone.contract.parameters import BY_FIELD, FREEU, NOISE_SOURCE, OPTION_PARAMETERS, PAG, Parameter, option_numbers
 from halftone.contract.plan import Plan
+from halftone.contract.preprocessors import NONE
 from halftone.contract.request import (
     BY_DIFFUSERS,
     Control,
@@ -150,10 +151,22 @@ def _variation(request: ResolvedRequest) -> dict[str, str | None]:
 
 def _control(control: Control) -> str:
     """As A1111's extension writes them."""
-    module = "canny" if control.canny else "none"
-    part = f"Guidance Start: {control.start:g}, Guidance End: {control.end:g}"
-    kind = f", Kind: {control.kind}" if control.kind else ""
-    return f"Module: {module}, Model: {control.name}, Weight: {control.scale:g}, Resize Mode: Just Resize, {part}{kind}"
+    drawn = control.preprocessor != NONE
+    letters = zip("AB", control.thresholds, strict=False)
+    fields: dict[str, str | None] = {
+        "Module": control.preprocessor,
+        "Model": control.name,
+        "Weight": f"{control.scale:g}",
+        "Resize Mode": "Just Resize",
+        "Processor Res": None if control.resolution is None else str(control.resolution),
+        **{f"Threshold {letter}": number_text(value) for letter, value in letters},
+        "Guidance Start": f"{control.start:g}",
+        "Guidance End": f"{control.end:g}",
+        "Pixel Perfect": str(control.resolution is None) if drawn else None,
+        "Kind": control.kind or None,
+        "Preprocessor Model": None if control.preprocessor_model is None else model_stem(control.preprocessor_model),
+    }
+    return ", ".join(f"{name}: {value}" for name, value in fields.items() if value is not None)
 
 
 def _said(request: ResolvedRequest, *fields: str) -> dict[str, str | None]:

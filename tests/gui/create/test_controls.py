@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QCheckBox
+from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
@@ -51,8 +51,13 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     scale.setValue(0.7)
     start.setValue(0.1)
     end.setValue(0.8)
-    part.findChildren(QCheckBox)[-1].click()
-    wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), scale=0.7, start=0.1, end=0.8, canny=True)
+    choice = part.findChildren(QComboBox)[-1]
+    choice.setCurrentIndex(choice.findData("canny"))
+    low, high = part.findChildren(NumberBox)[-5:-3]
+    assert (low.value(), high.value()) == (100, 200)
+    low.setValue(60)
+    fields = {"scale": 0.7, "start": 0.1, "end": 0.8, "preprocessor": "canny", "threshold_a": 60.0}
+    wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), **fields)
     assert form.request().controls == controller.state.extras.controls == (wanted,)
     assert part.row.value.text() == "edges 0.70"
     model = controller.model
@@ -105,3 +110,22 @@ def test_no_copy_is_offered_of_a_model_that_was_checked_with_one() -> None:
     report = msgspec.structs.replace(report, controls=(Control(path="/n/edges", image="/p/pose.png"),))
     view = health_view.HealthView("overflows", "", "", cures=exact, report=report)
     assert copy_refusal(view) == "A copy contains only the model. Reset ControlNet on Create and check again."
+
+
+def test_a_depth_map_needs_a_model_and_other_numbers_are_forgotten(qtbot: QtBot, net: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.control_part
+    canny = Control(path=str(net), image="/p/a.png", preprocessor="canny", threshold_a=60.0)
+    form.set_request(PictureRequest(prompt="sea", controls=(canny,)))
+    part.row.click()
+    assert part.findChildren(NumberBox)[0].value() == 60
+    choice = part.findChildren(QComboBox)[-1]
+    choice.setCurrentIndex(choice.findData("depth"))
+    assert part.items() == (Control(path=str(net), image="/p/a.png", preprocessor="depth"),)
+    assert form.refusal() == "Choose a depth model for edges."
+    part.change(0, preprocessor_model="/m/depth")
+    assert form.refusal() == ""
+    assert form.request().controls[0].preprocessor_model == "/m/depth"
+    stage.idle()
+    stage.close()

@@ -24,7 +24,8 @@ from halftone.contract.messages import ModelChanged
 from halftone.contract.request import Control, Extras, Numerics
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.engine.inputs.control_pictures import canny, prepared
+from halftone.engine.inputs.control_pictures import prepared
+from halftone.engine.inputs.preprocessors import canny
 from halftone.engine.service import DiffusersEngine
 from halftone.library.learned import recall
 from halftone.measure.devices import find_device

@@ -17,6 +17,7 @@ from halftone.cli.generate.prompt_options import option, word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, check_range, option_flag
+from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
 from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
@@ -42,11 +43,20 @@ ModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_WHICH, s
 Device = Annotated[str | None, typer.Option("--device", metavar="NAME", help=_WHERE, show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 _LORA: Final = "FILE[:WEIGHT]"
-_CONTROL: Final = "CONTROLNET=[canny:]PICTURE[:STRENGTH[:START-END]][:KIND]"
+_CONTROL: Final = "CONTROLNET=[PREPROCESSOR:]PICTURE[:STRENGTH[:START-END]][:KIND]"
 _CONTROL_HELP: Final = (
-    "A ControlNet and its picture (canny: extract edges); may be repeated. START-END: control steps, 0-1. KIND: of its picture."
+    "A ControlNet and its picture; may be repeated. START-END: control steps, 0-1. KIND: what the picture is, for a ControlNet "
+    "Union. PREPROCESSOR: what is drawn of the picture "
+    "first, with its numbers: canny, canny,100,200 or canny,res=512; depth,model=FOLDER; "
+    + ", ".join(name for name in PREPROCESSORS if name not in (NONE, "canny", DEPTH))
+    + "."
 )
-_CANNY: Final = "canny:"
+_PREPROCESSOR: Final = re.compile(
+    rf"({'|'.join(name for name in PREPROCESSORS if name != NONE)})"
+    r"(?:,(\d*\.?\d+))?(?:,(\d*\.?\d+))?(?:,res=(\d+))?(?:,model=((?:[A-Za-z]:[\\/])?[^:]+))?:(.*)",
+    re.DOTALL,
+)
+"""Name, first and second number, resolution, folder of its model, the rest."""
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
 _IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
@@ -219,7 +229,7 @@ def _control(text: str) -> Control:
     path, right = _halves(text)
     if path and path == text:
         return Control(path=absolute(path), image="")
-    canny, right = right.startswith(_CANNY), right.removeprefix(_CANNY)
+    drawn, right = _preprocessed(right)
     before, _, last = right.rpartition(":")
     kind = last if before and last in ALL_KINDS and not _is_file(right) else ""
     right = before if kind else right
@@ -229,7 +239,23 @@ def _control(text: str) -> Control:
         allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
     numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
-    return Control(path=absolute(path), image=absolute(image), canny=canny, kind=kind, **numbers)
+    return Control(path=absolute(path), image=absolute(image), kind=kind, **drawn, **numbers)
+
+
+def _preprocessed(text: str) -> tuple[dict[str, Any], str]:
+    """ "canny,50,100:a.png" -> (the fields of Control that it sets, "a.png")."""
+    found = _PREPROCESSOR.fullmatch(text)
+    if found is None or _is_file(text):
+        return {}, text
+    name, low, high, resolution, model, rest = found.groups()
+    fields: dict[str, Any] = {
+        "preprocessor": name,
+        "threshold_a": None if low is None else float(low),
+        "threshold_b": None if high is None else float(high),
+        "resolution": None if resolution is None else int(resolution),
+        "preprocessor_model": None if model is None else absolute(model),
+    }
+    return {field: value for field, value in fields.items() if value is not None}, rest
 
 
 def ip_adapters_of(texts: list[str]) -> tuple[IpAdapter, ...]:

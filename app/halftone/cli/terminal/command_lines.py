@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 
+from halftone.contract.preprocessors import NONE
 from halftone.contract.request import Control, Extras
 
 
@@ -27,7 +28,17 @@ def control_word(control: Control) -> str:
         return control.path
     part = f":{control.start:g}-{control.end:g}" if (control.start, control.end) != (0, 1) else ""
     kind = f":{control.kind}" if control.kind else ""
-    return f"{control.path}={'canny:' if control.canny else ''}{control.image}:{control.scale:g}{part}{kind}"
+    return f"{control.path}={_preprocessor(control)}{control.image}:{control.scale:g}{part}{kind}"
+
+
+def _preprocessor(control: Control) -> str:
+    if control.preprocessor == NONE:
+        return ""
+    resolution = "" if control.resolution is None else f",res={control.resolution}"
+    model = "" if control.preprocessor_model is None else f",model={control.preprocessor_model}"
+    changed = (control.threshold_a, control.threshold_b) != (None, None)
+    numbers = "".join(f",{value!r}" for value in control.thresholds) if changed else ""
+    return f"{control.preprocessor}{numbers}{resolution}{model}:"
 
 
 def command_line(*words: str) -> str:

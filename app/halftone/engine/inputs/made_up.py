@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from halftone.engine.inputs.control_pictures import canny
+from halftone.engine.inputs.preprocessors import canny
 
 Size = tuple[int, int]
 """(width, height)."""

@@ -18,6 +18,7 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OUR_OPTIONS, option_flag
+from halftone.contract.preprocessors import NONE
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -250,8 +251,8 @@ def _control_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
 
 
 def _made_up_control(control: Control, size: tuple[int, int]) -> Image.Image:
-    """Edges, as a ControlNet is given them; the picture itself where they are drawn of it later."""
-    return made_up.picture(size) if control.canny else made_up.edges(size)
+    """Edges, as a ControlNet is given them; the picture itself where a preprocessor reads it."""
+    return made_up.edges(size) if control.preprocessor == NONE else made_up.picture(size)
 
 
 def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:

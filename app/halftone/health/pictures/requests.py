@@ -20,6 +20,7 @@ from halftone.library.add_ons.denoisers import check_transformer
 from halftone.library.add_ons.inversions import read_inversion
 from halftone.library.add_ons.ipadapters import check_adapter_files, check_ip_adapters
 from halftone.library.add_ons.loras import check_loras
+from halftone.library.add_ons.preprocessors import check_preprocessors
 from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
 from halftone.library.add_ons.vaes import check_vae
 from halftone.library.prompts.drawn_prompts import check_drawn_loras
@@ -74,6 +75,7 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
         for path in request.inversions:
             read_inversion(path)
         check_controls(request.controls)
+        check_preprocessors(request.controls)
         check_passes(request, facts)
         check_refiner(request, facts)
         check_ip_adapters(request.ip_adapters)
@@ -139,6 +141,7 @@ def check_inputs(inputs: CheckInputs, facts: ModelFacts | None = None) -> None:
     for path in inputs.inversions:
         read_inversion(path)
     check_controls(inputs.controls)
+    check_preprocessors(inputs.controls)
     check_adapter_files(inputs.ip_adapters)
     _check_given(inputs, pictured=facts is not None and needs_picture(facts.pipeline))
 

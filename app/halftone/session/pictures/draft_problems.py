@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from halftone.contract import limits
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
+from halftone.contract.preprocessors import DEPTH
 from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.tasks import needs_mask, needs_picture
@@ -52,6 +53,8 @@ def _lacking(nets: Sequence[Control] | Sequence[IpAdapter]) -> Words | None:
     for net in nets:
         if isinstance(net, Control) and not net.image:
             return Words("Choose a picture for {0}.", (net.name,))
+        if isinstance(net, Control) and net.preprocessor == DEPTH and not net.preprocessor_model:
+            return Words("Choose a depth model for {0}.", (net.name,))
         if isinstance(net, IpAdapter) and not net.images:
             return Words("Choose a picture for {0}.", (net.name,))
     return None

@@ -36,6 +36,11 @@ def ask_picture(owner: QWidget, chosen: Chosen) -> None:
     _ask(owner, tr("Choose a picture"), f"{tr('Pictures')} ({_PICTURES})", chosen)
 
 
+def ask_folder(owner: QWidget, title: str, chosen: Chosen) -> None:
+    """title: of the dialog."""
+    _ask(owner, title, "", chosen)
+
+
 def ask_weights(owner: QWidget, title: str, words: str, chosen: Chosen) -> None:
     """title: of the dialog; words: what its files are."""
     _ask(owner, title, f"{words} (*.safetensors)", chosen)

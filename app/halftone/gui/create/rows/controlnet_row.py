@@ -2,20 +2,27 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLayout, QPushButton, QWidget
 
 from halftone.contract.limits import CONTROL_RANGE
-from halftone.contract.request import Control
+from halftone.contract.preprocessors import DEPTH, PREPROCESSORS, Threshold
+from halftone.contract.request import Control, model_stem
+from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
-from halftone.gui.create.form.file_choosers import ask_picture
-from halftone.gui.create.form.form_fields import combo
+from halftone.gui.create.form.file_choosers import ask_folder, ask_picture
+from halftone.gui.create.form.form_fields import NumberBox, combo
 from halftone.gui.create.rows.list_row import Listed, ListRow
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import say, tr
 from halftone.gui.kit.stock_widgets import button, column, fill_combo, label, row
 from halftone.gui.text import net_words, short
 from halftone.library.add_ons.controlnets import check_fit, kinds_in
 from halftone.library.add_ons.vaes import vae_name
+
+
+_LEVELS = 64
+"""Ranges beyond this are levels of a pixel, which are whole."""
 
 
 class ControlPart(ListRow[Control]):
@@ -34,7 +41,7 @@ class ControlPart(ListRow[Control]):
             check=check_fit,
             kind="ControlNet",
             words=net_words,
-            shape=lambda control: (control.path, control.image),
+            shape=lambda control: (control.path, control.image, control.preprocessor, control.preprocessor_model),
         )
         super().__init__(binding, kind)
 
@@ -42,10 +49,7 @@ class ControlPart(ListRow[Control]):
         self._controller.session.files.parts("ControlNet", self.found)
 
     def inside(self, index: int, item: Control, head: QBoxLayout) -> QLayout:
-        edges = QCheckBox(tr("Edges"))
-        edges.setToolTip(tr("Apply Canny edge detection first."))
-        self.tie(index, "canny", edges)
-        middle = row(self._picture(index, item), edges, spacing=8, stretch=0)
+        middle = column(self._picture(index, item), self._drawn(index, item), spacing=6)
         several = kinds_in(item.path)
         kinds = self._kinds(index, several) if several else ()
         low, high = (f"{value:g}" for value in CONTROL_RANGE)
@@ -78,6 +82,55 @@ class ControlPart(ListRow[Control]):
     def _number(self, index: int, field: str, words: str, tip: str) -> tuple[QWidget, QWidget]:
         name = f"{self.items()[index].name}: {words}"
         return label(words, "small", "secondary"), self.number(index, field, name, tip)
+
+    def change(self, index: int, **changes: Any) -> None:
+        """Give one entry other values. Numbers and models are those of one preprocessor alone."""
+        if "preprocessor" in changes:
+            changes |= dict.fromkeys(("threshold_a", "threshold_b", "resolution", "preprocessor_model"))
+        super().change(index, **changes)
+
+    def _drawn(self, index: int, control: Control) -> QLayout:
+        """The preprocessor, its numbers, and its model where it runs one."""
+        choice = combo(tr("Preprocessor of {0}", control.name), tr("What is drawn of the picture for the ControlNet"))
+        for name, known in PREPROCESSORS.items():
+            choice.addItem(say(known.title), name)
+        self.tie(index, "preprocessor", choice)
+        head = row(label(tr("Preprocessor"), "small", "secondary"), choice, spacing=8)
+        head.setStretch(1, 1)
+        numbers = [
+            widget
+            for field, threshold in zip(
+                ("threshold_a", "threshold_b"), PREPROCESSORS[control.preprocessor].thresholds, strict=False
+            )
+            for widget in self._threshold(index, field, threshold)
+        ]
+        models = [self._depth_model(index, control)] if control.preprocessor == DEPTH else []
+        return column(head, *([row(*numbers, -1, spacing=6)] if numbers else []), *models, spacing=6)
+
+    def _threshold(self, index: int, field: str, threshold: Threshold) -> tuple[QWidget, QWidget]:
+        words = say(threshold.name)
+        box = NumberBox((threshold.low, threshold.high), 0 if threshold.high > _LEVELS else 2)
+        box.setAccessibleName(f"{self.items()[index].name}: {words}")
+        box.setToolTip(tr("{0} to {1}.", f"{threshold.low:g}", f"{threshold.high:g}"))
+        box.setMinimumWidth(60)
+        box.setMaximumWidth(theme.grown(72))
+        given = getattr(self.items()[index], field)
+        box.setValue(threshold.usual if given is None else given)
+        box.valueChanged.connect(lambda _value: self.change(index, **{field: float(box.number())}))
+        self.show_too(index, field, lambda value: box.setValue(threshold.usual if value is None else value))
+        return label(words, "small", "secondary"), box
+
+    def _depth_model(self, index: int, control: Control) -> QPushButton:
+        folder = control.preprocessor_model
+        made = button(short(model_stem(folder)) if folder else tr("Choose a depth model…"), icon="folder-open")
+        made.setToolTip(folder or tr("A folder with a depth model of transformers, such as Depth Anything"))
+        made.setAccessibleName(tr("Depth model of {0}", control.name))
+        made.clicked.connect(
+            lambda _on=False: ask_folder(
+                self, tr("Choose a depth model"), lambda path: self.change(index, preprocessor_model=path)
+            )
+        )
+        return made
 
     def _picture(self, index: int, control: Control) -> QPushButton:
         made = button(short(vae_name(control.image)) if control.image else tr("Choose a picture…"), icon="image")

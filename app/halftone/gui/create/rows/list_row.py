@@ -106,7 +106,11 @@ class ListRow(FoldedPart, Generic[Item]):
         edited, read, show = access(widget)
         show(getattr(self._items[index], field))
         edited.connect(lambda *_: self.change(index, **{field: read()}))
-        self._tied.append((index, field, lambda value: show(value) if read() != value else None))
+        self.show_too(index, field, lambda value: show(value) if read() != value else None)
+
+    def show_too(self, index: int, field: str, show: Callable[[Any], object]) -> None:
+        """Show a field of an entry whenever the list is rendered."""
+        self._tied.append((index, field, show))
 
     def number(self, index: int, field: str, name: str, tip: str) -> QWidget:
         """A number of an entry."""

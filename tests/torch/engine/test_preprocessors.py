@@ -1,0 +1,141 @@
+"""What preprocessors draw: A1111's extension's own numbers, and transformers' own depth maps."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from transformers import (
+    DepthAnythingConfig,
+    DepthAnythingForDepthEstimation,
+    Dinov2Config,
+    DPTConfig,
+    DPTForDepthEstimation,
+    DPTImageProcessor,
+    pipeline,
+)
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
+from halftone.contract.request import Control
+from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.control_pictures import prepared
+from halftone.engine.inputs.preprocessors import drawn, pixel_perfect
+from halftone.library.add_ons.preprocessors import check_preprocessors
+from tests.helpers.drawn_pictures import shapes
+
+REFERENCES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "preprocessors.json").read_text())
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_each_draws_what_the_extension_of_a1111_draws(case: str) -> None:
+    name, size, resolution, *numbers = case.split(" ")
+    width, height = map(int, size.split("x"))
+    thresholds = tuple(map(float, numbers[0].split(","))) if numbers and numbers[0] else ()
+    found = drawn(name, shapes(width, height), int(resolution), thresholds)
+    wanted = REFERENCES[case]
+    assert list(found.shape) == wanted["shape"]
+    assert hashlib.sha256(found.tobytes()).hexdigest() == wanted["sha256"], float(found.mean()) - wanted["mean"]
+
+
+def test_the_references_name_all_that_need_no_model() -> None:
+    assert {case.split(" ")[0] for case in REFERENCES} == PREPROCESSORS.keys() - {NONE, DEPTH}
+
+
+@pytest.mark.parametrize("name", [name for name in PREPROCESSORS if name != DEPTH])
+@pytest.mark.parametrize("size", [(96, 64), (64, 128)])
+def test_each_is_given_in_the_size_of_the_result(name: str, size: tuple[int, int]) -> None:
+    given = Image.fromarray(shapes(120, 80))
+    made = prepared(given, Control(path="n", image="i", preprocessor=name), size)
+    assert (made.size, made.mode) == (size, "RGB")
+    assert len(np.unique(np.asarray(made))) > 1
+
+
+def test_a_numbers_change_is_seen() -> None:
+    given, plain = Image.fromarray(shapes(96, 64)), Control(path="n", image="i", preprocessor="canny")
+    few = Control(path="n", image="i", preprocessor="canny", threshold_a=250, threshold_b=255)
+    small = Control(path="n", image="i", preprocessor="canny", resolution=200)
+    made = [np.asarray(prepared(given, one, (96, 64))) for one in (plain, few, small)]
+    assert (made[0] > 0).sum() > (made[1] > 0).sum()
+    assert not np.array_equal(made[0], made[2])
+
+
+def test_by_itself_the_resolution_is_that_of_the_result() -> None:
+    assert pixel_perfect((96, 64), (96, 64)) == 64
+    assert pixel_perfect((96, 64), (512, 512)) == 512
+    assert pixel_perfect((96, 64), (48, 64)) == 64
+
+
+# --- depth ------------------------------------------------------------------------------------------------------------
+
+
+def _depth_anything() -> Any:
+    backbone = Dinov2Config(
+        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32, image_size=28, patch_size=14,
+        out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False, apply_layernorm=True,
+    )  # fmt: skip
+    return DepthAnythingForDepthEstimation(
+        DepthAnythingConfig(
+            backbone_config=backbone, patch_size=14, reassemble_hidden_size=16, reassemble_factors=[4, 2, 1, 0.5],
+            neck_hidden_sizes=[8, 8, 8, 8], fusion_hidden_size=8, head_hidden_size=8,
+        )
+    )  # fmt: skip
+
+
+def _dpt() -> Any:
+    return DPTForDepthEstimation(
+        DPTConfig(
+            hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32, image_size=32, patch_size=16,
+            backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8, 8, 8, 8], fusion_hidden_size=8, is_hybrid=False,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture(params=["depth_anything", "dpt"])
+def depth_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    torch.manual_seed(3)
+    with quiet_libraries():
+        net = (_depth_anything if request.param == "depth_anything" else _dpt)().eval()
+        for parameter in net.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        if request.param == "depth_anything":  # its last layers cut off what is below 0
+            for parameter in net.head.parameters():
+                parameter.data.abs_()
+        edge = 28 if request.param == "depth_anything" else 32
+        net.save_pretrained(tmp_path / "depth")
+        DPTImageProcessor(size={"height": edge, "width": edge}).save_pretrained(tmp_path / "depth")
+    return tmp_path / "depth"
+
+
+def _of_transformers(folder: Path, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    with quiet_libraries():
+        run = pipeline("depth-estimation", model=str(folder), device="cpu", dtype=torch.float32)
+        return np.asarray(run(Image.fromarray(picture))["depth"])
+
+
+def test_a_depth_map_is_transformers_own(depth_folder: Path) -> None:
+    picture = shapes(96, 64)
+    control = Control(path="n", image="i", preprocessor="depth", preprocessor_model=str(depth_folder))
+    check_preprocessors((control,))
+    made = np.asarray(prepared(Image.fromarray(picture), control, (96, 64)))
+    wanted = _of_transformers(depth_folder, picture)
+    assert len(np.unique(wanted)) > 10
+    assert (made == wanted[:, :, None]).all()
+
+
+def test_a_folder_that_is_no_depth_model_is_refused(tmp_path: Path) -> None:
+    for name in ("preprocessor_config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}")
+    control = Control(path="n", image="i", preprocessor="depth", preprocessor_model=str(tmp_path))
+    (tmp_path / "config.json").write_text('{"architectures": ["CLIPModel"]}')
+    with pytest.raises(HalftoneError, match=r"config\.json names no depth model"):
+        check_preprocessors((control,))
+    (tmp_path / "config.json").write_text('{"architectures": ["DPTForDepthEstimation"], "model_type": "dpt"}')
+    check_preprocessors((control,))
+    with pytest.raises(HalftoneError, match="cannot be loaded as a depth model"):
+        prepared(Image.fromarray(shapes(96, 64)), control, (96, 64))
