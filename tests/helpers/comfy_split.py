@@ -249,7 +249,7 @@ def _wan() -> Any:
             base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1, temperal_downsample=[False, True, True]
         ),
         text_encoder=transformers.UMT5EncoderModel(config),
-        tokenizer=cast("Any", t5_tokenizer()),
+        tokenizer=t5_tokenizer(),
     )
 
 
@@ -348,7 +348,7 @@ _HUNYUAN = Split(
         "vae": ("vae/hunyuan_video_vae_bf16.safetensors", vae_tensors),
     },
     (LLAMA3, "tokenizer"),
-    {"text_encoder": "the text encoder LLaVA Llama 3 8B", "text_encoder_2": "the text encoder CLIP-L", "vae": "the VAE"},
+    {"text_encoder": "the text encoder LLaVA Llama 3 8B"},
     table=128320,
 )
 SPLITS: dict[str, Split] = {
