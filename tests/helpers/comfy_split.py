@@ -3,20 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import diffusers
 import torch
 import transformers
-from tests.bench.faults.parts import qwen_tokenizer
+from tests.bench.faults.parts import letters, qwen_tokenizer
 from tests.helpers.file_forms import save
 from tests.helpers.originals import vae_tensors
 from tests.helpers.tiny import liven, t5_tokenizer
 
 from halftone.library.families.layer_names import NAMINGS, layer_places
-from halftone.library.files.small_files import QWEN3, QWEN25, UMT5, SmallFile
+from halftone.library.files.small_files import LLAMA3, QWEN3, QWEN25, UMT5, SmallFile
+from halftone.library.prompts.tokens import END, START, merges, vocabulary
 
 Tensors = dict[str, torch.Tensor]
 
@@ -34,6 +35,12 @@ class Split:
     words: tuple[SmallFile, str]
     lacking: dict[str, str] = field(default_factory=dict[str, str])
     """Component -> what is said where its file lacks."""
+    family: str = ""
+    """Where it is another name."""
+    table: int = 0
+    """Words of the text encoder's table, by which it is recognised: more than its tokenizer has here. All but the first are zero,
+    and take no place on the disk.
+    """
 
 
 def written_back(network: Any, bare: Mapping[str, str] | None = None) -> Tensors:
@@ -60,14 +67,61 @@ def save_split(split: Split, models: Path) -> tuple[Any, Path]:
         if isinstance(part, torch.nn.Module):
             liven(part)
             part.to(torch.bfloat16)
+    if split.table:
+        _widen(pipe.text_encoder, split.table)
     file = models / "diffusion_models" / split.transformer
     file.parent.mkdir(parents=True)
     save(split.original(pipe.transformer), file)
     for component, (name, tensors) in split.files.items():
         (models / name).parent.mkdir(parents=True, exist_ok=True)
-        save(tensors(pipe.components[component]), models / name)
+        put = save_with_holes if split.table and component == "text_encoder" else save
+        put(tensors(pipe.components[component]), models / name)
     put_words(pipe.components[split.words[1]], split.words[0])
     return pipe, file
+
+
+def _widen(encoder: Any, words: int) -> None:
+    """Give the encoder a table of so many words; memory is taken for those alone that are not zero."""
+    small = encoder.get_input_embeddings().weight.data
+    whole = torch.zeros(words, small.shape[1], dtype=small.dtype)
+    whole[: small.shape[0]] = small
+    encoder.get_input_embeddings().weight.data = whole
+    encoder.config.vocab_size = words
+
+
+def save_folder(split: Split, pipe: Any, folder: Path) -> None:
+    """The pipeline as a diffusers folder."""
+    if not split.table:
+        pipe.save_pretrained(folder)
+        return
+    encoder = pipe.text_encoder
+    table, whole = encoder.get_input_embeddings(), encoder.get_input_embeddings().weight.data
+    table.weight.data = whole[:_FEW].clone()
+    pipe.save_pretrained(folder)
+    table.weight.data = whole
+    save_with_holes(encoder.state_dict(), folder / "text_encoder" / "model.safetensors")
+
+
+_FEW = 300
+"""Words of the tables here."""
+
+
+def save_with_holes(tensors: Tensors, path: Path) -> None:
+    """In bfloat16; of large tensors only the first rows are written, which are all that is not zero."""
+    header, end = dict[str, Any](), 0
+    for name, value in tensors.items():
+        size = 2 * value.numel()
+        header[name] = {"dtype": "BF16", "shape": list(value.shape), "data_offsets": [end, end + size]}
+        end += size
+    head = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        start = file.tell()
+        for name, value in tensors.items():
+            file.seek(start + header[name]["data_offsets"][0])
+            some = value[:_FEW] if value.numel() > 10**8 else value
+            file.write(some.to(torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes())
+        file.truncate(start + end)
 
 
 def put_words(tokenizer: Any, file: SmallFile) -> None:
@@ -195,7 +249,7 @@ def _wan() -> Any:
             base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1, temperal_downsample=[False, True, True]
         ),
         text_encoder=transformers.UMT5EncoderModel(config),
-        tokenizer=cast("Any", t5_tokenizer()),
+        tokenizer=t5_tokenizer(),
     )
 
 
@@ -211,6 +265,92 @@ def umt5_tensors(encoder: Any) -> Tensors:
     return found | {"spiece_model": torch.zeros(7, dtype=torch.uint8)}
 
 
+_LLAMA_MARKS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<pad>", "<|end_of_text|>")
+
+
+def _llama_tokenizer() -> Any:
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=letters(*_LLAMA_MARKS),
+        bos_token="<|begin_of_text|>",
+        eos_token="<|end_of_text|>",
+        pad_token="<pad>",
+        model_max_length=256,
+    )
+
+
+def _clip_l() -> Any:
+    config = transformers.CLIPTextConfig(
+        vocab_size=49408, hidden_size=768, intermediate_size=8, num_hidden_layers=1, num_attention_heads=12, projection_dim=768,
+        eos_token_id=2, hidden_act="quick_gelu",
+    )  # fmt: skip
+    return transformers.CLIPTextModel(config)
+
+
+def _hunyuan_video() -> Any:
+    config = transformers.LlamaConfig(
+        vocab_size=_FEW, hidden_size=4096, intermediate_size=16, num_hidden_layers=3, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=128, rope_parameters={"rope_type": "default", "rope_theta": 5e5}, rms_norm_eps=1e-5,
+    )  # fmt: skip
+    kinds: Any = {"down_block_types": ("HunyuanVideoDownBlock3D",) * 4, "up_block_types": ("HunyuanVideoUpBlock3D",) * 4}
+    return diffusers.HunyuanVideoPipeline(
+        transformer=diffusers.HunyuanVideoTransformer3DModel(
+            num_attention_heads=1, attention_head_dim=32, num_layers=1, num_single_layers=1, num_refiner_layers=1,
+            mlp_ratio=2.0, rope_axes_dim=(4, 14, 14),
+        ),
+        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(shift=7.0),
+        vae=diffusers.AutoencoderKLHunyuanVideo(block_out_channels=cast("Any", (32,) * 4), layers_per_block=1, **kinds),
+        text_encoder=transformers.LlamaModel(config),
+        tokenizer=_llama_tokenizer(),
+        text_encoder_2=_clip_l(),
+        tokenizer_2=bundled_tokenizer(),
+    )  # fmt: skip
+
+
+def bundled_tokenizer() -> Any:
+    """CLIP's own, which models in one file have from Halftone."""
+    marks: dict[str, Any] = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END, "model_max_length": 77}
+    return transformers.CLIPTokenizer(vocab=vocabulary(), merges=cast("Any", merges()), **marks)
+
+
+def _clip_tensors(encoder: Any) -> Tensors:
+    held = encoder.state_dict().items()
+    return {name if name.startswith("text_") else f"text_model.{name}": value for name, value in held}
+
+
+def comfyui_names(network: Any) -> Tensors:
+    """HunyuanVideo as ComfyUI names its tensors."""
+    found = Tensors()
+    for name, value in written_back(network).items():
+        own = name
+        for theirs, other in _HUNYUAN_COMFYUI:
+            own = own.replace(theirs, other)
+        found[own] = value
+    return found
+
+
+_HUNYUAN_COMFYUI = (
+    ("txt_in.t_embedder.mlp.0.", "txt_in.t_embedder.in_layer."), ("txt_in.t_embedder.mlp.2.", "txt_in.t_embedder.out_layer."),
+    ("txt_in.c_embedder.linear_1.", "txt_in.c_embedder.in_layer."),
+    ("txt_in.c_embedder.linear_2.", "txt_in.c_embedder.out_layer."),
+    ("_mod.linear.", "_mod.lin."), ("_attn_qkv.", "_attn.qkv."), ("mlp.fc1.", "mlp.0."), ("mlp.fc2.", "mlp.2."),
+    ("_attn_q_norm.weight", "_attn.norm.query_norm.scale"), ("_attn_k_norm.weight", "_attn.norm.key_norm.scale"),
+    (".q_norm.weight", ".norm.query_norm.scale"), (".k_norm.weight", ".norm.key_norm.scale"), ("_attn_proj.", "_attn.proj."),
+    (".modulation.linear.", ".modulation.lin."), ("_in.mlp.2.", "_in.out_layer."), ("_in.mlp.0.", "_in.in_layer."),
+)  # fmt: skip
+"""What ComfyUI replaces when it reads Tencent's file."""
+_HUNYUAN = Split(
+    _hunyuan_video,
+    "hunyuan_video_t2v_720p_bf16.safetensors",
+    written_back,
+    {
+        "text_encoder": ("text_encoders/llava_llama3_fp16.safetensors", with_start("model.")),
+        "text_encoder_2": ("text_encoders/clip_l.safetensors", _clip_tensors),
+        "vae": ("vae/hunyuan_video_vae_bf16.safetensors", vae_tensors),
+    },
+    (LLAMA3, "tokenizer"),
+    {"text_encoder": "the text encoder LLaVA Llama 3 8B"},
+    table=128320,
+)
 SPLITS: dict[str, Split] = {
     "Z-Image": Split(
         _z_image,
@@ -245,4 +385,6 @@ SPLITS: dict[str, Split] = {
         (UMT5, "tokenizer"),
         {"text_encoder": "the text encoder UMT5-XXL", "vae": "the VAE"},
     ),
+    "HunyuanVideo": _HUNYUAN,
+    "HunyuanVideo as ComfyUI names it": replace(_HUNYUAN, original=comfyui_names, lacking={}, family="HunyuanVideo"),
 }

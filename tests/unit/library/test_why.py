@@ -168,14 +168,8 @@ def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
         assert caught.value.code == "model-not-a-model"
 
 
-VIDEO_VAE = "decoder.mid.block_1.conv1.conv.weight[512,512,3,3,3]"
-LLAVA = "model.layers.0.self_attn.q_proj.weight[4096,4096] model.embed_tokens.weight[128320,4096]"
 SPLIT = {
     "FLUX.2 dev": (FLUX2, {"vae/flux2-vae": PARTS["vae-flux2"][0], "text_encoders/mistral": PARTS["mistral"][0]}),
-    "HunyuanVideo": (
-        "double_blocks.0.img_attn.qkv.weight[9216,3072] txt_in.individual_token_refiner.blocks.0.norm1.weight[3072]",
-        {"vae/hunyuan": VIDEO_VAE, "text_encoders/llava": LLAVA, "text_encoders/clip_l": PARTS["clip-l"][0]},
-    ),
 }
 """In ComfyUI's folders: the denoiser, and the file of each part."""
 

@@ -149,6 +149,99 @@ WAN_NAMES: Final = Naming(
     alike=True,
     bare=((r"head\.modulation", "scale_shift_table"), (r"(blocks\.\d+)\.modulation", r"\1.scale_shift_table")),
 )
+_REFINER: Final = "txt_in.individual_token_refiner.blocks"
+_HUNYUAN: Final = Naming(
+    width="img_in.proj.weight",
+    outer={
+        "img_in.proj": "x_embedder.proj",
+        "txt_in.input_embedder": "context_embedder.proj_in",
+        "txt_in.t_embedder.mlp.0": "context_embedder.time_text_embed.timestep_embedder.linear_1",
+        "txt_in.t_embedder.mlp.2": "context_embedder.time_text_embed.timestep_embedder.linear_2",
+        "txt_in.c_embedder.linear_1": "context_embedder.time_text_embed.text_embedder.linear_1",
+        "txt_in.c_embedder.linear_2": "context_embedder.time_text_embed.text_embedder.linear_2",
+        "time_in.mlp.0": "time_text_embed.timestep_embedder.linear_1",
+        "time_in.mlp.2": "time_text_embed.timestep_embedder.linear_2",
+        "vector_in.in_layer": "time_text_embed.text_embedder.linear_1",
+        "vector_in.out_layer": "time_text_embed.text_embedder.linear_2",
+        "guidance_in.mlp.0": "time_text_embed.guidance_embedder.linear_1",
+        "guidance_in.mlp.2": "time_text_embed.guidance_embedder.linear_2",
+        "final_layer.linear": "proj_out",
+        "final_layer.adaLN_modulation.1": "norm_out.linear",
+    },
+    blocks={
+        "double_blocks": (
+            "transformer_blocks",
+            {
+                "img_mod.linear": "norm1.linear",
+                "txt_mod.linear": "norm1_context.linear",
+                "img_attn_qkv": _OUTWARD,
+                "txt_attn_qkv": _ADDED,
+                "img_attn_q_norm": "attn.norm_q",
+                "img_attn_k_norm": "attn.norm_k",
+                "txt_attn_q_norm": "attn.norm_added_q",
+                "txt_attn_k_norm": "attn.norm_added_k",
+                "img_attn_proj": "attn.to_out.0",
+                "txt_attn_proj": "attn.to_add_out",
+                "img_mlp.fc1": "ff.net.0.proj",
+                "img_mlp.fc2": "ff.net.2",
+                "txt_mlp.fc1": "ff_context.net.0.proj",
+                "txt_mlp.fc2": "ff_context.net.2",
+            },
+        ),
+        "single_blocks": (
+            "single_transformer_blocks",
+            {
+                "modulation.linear": "norm.linear",
+                "linear1": (*_OUTWARD, "proj_mlp"),
+                "linear2": "proj_out",
+                "q_norm": "attn.norm_q",
+                "k_norm": "attn.norm_k",
+            },
+        ),
+        _REFINER: (
+            "context_embedder.token_refiner.refiner_blocks",
+            {
+                "norm1": "norm1",
+                "norm2": "norm2",
+                "self_attn_qkv": _OUTWARD,
+                "self_attn_proj": "attn.to_out.0",
+                "mlp.fc1": "ff.net.0.proj",
+                "mlp.fc2": "ff.net.2",
+                "adaLN_modulation.1": "norm_out.linear",
+            },
+        ),
+    },
+    straight="txt_in.",
+)
+_COMFYUI: Final = (
+    (r"(_in|_embedder)\.(?:mlp\.0|linear_1)$", r"\1.in_layer"),
+    (r"(_in|_embedder)\.(?:mlp\.2|linear_2)$", r"\1.out_layer"),
+    (r"(_mod|modulation)\.linear$", r"\1.lin"),
+    (r"_attn_(qkv|proj)$", r"_attn.\1"),
+    (r"mlp\.fc1$", "mlp.0"),
+    (r"mlp\.fc2$", "mlp.2"),
+    (r"_attn_q_norm$", "_attn.norm.query_norm"),
+    (r"_attn_k_norm$", "_attn.norm.key_norm"),
+    (r"^q_norm$", "norm.query_norm"),
+    (r"^k_norm$", "norm.key_norm"),
+)
+"""Layers of HunyuanVideo that ComfyUI names otherwise, as its own files of the model do."""
+
+
+def _comfyui(name: str) -> str:
+    for pattern, other in _COMFYUI:
+        name = re.sub(pattern, other, name)
+    return name
+
+
+HUNYUAN_NAMES: Final = msgspec.structs.replace(
+    _HUNYUAN,
+    outer=_HUNYUAN.outer | {_comfyui(name): ours for name, ours in _HUNYUAN.outer.items()},
+    blocks={
+        name: (place, inside | {_comfyui(layer): ours for layer, ours in inside.items()})
+        for name, (place, inside) in _HUNYUAN.blocks.items()
+    },
+)
 NAMINGS: Final[dict[str, Naming]] = {
     "FluxTransformer2DModel": _FLUX,
     "SD3Transformer2DModel": SD3_NAMES,
@@ -157,6 +250,7 @@ NAMINGS: Final[dict[str, Naming]] = {
     "ZImageTransformer2DModel": Z_IMAGE_NAMES,
     "Lumina2Transformer2DModel": _LUMINA2,
     "WanTransformer3DModel": WAN_NAMES,
+    "HunyuanVideoTransformer3DModel": HUNYUAN_NAMES,
 }
 """By the network's class in diffusers."""
 
@@ -168,7 +262,7 @@ def layer_places(naming: Naming, sizes: Mapping[str, int]) -> dict[str, dict[str
     for theirs, ours in _pairs(naming, sizes):
         if all(name in sizes for name in ours):
             ends = [sum(sizes[name] for name in ours[: number + 1]) for number in range(len(ours))]
-            swapped = _SWAPPED in theirs and ends[-1] == 2 * width
+            swapped = _SWAPPED in theirs and not theirs.startswith(naming.straight) and ends[-1] == 2 * width
             found[theirs] = {
                 name: Place(theirs, None if len(ours) == 1 else (end - sizes[name], end), swapped)
                 for name, end in zip(ours, ends, strict=True)

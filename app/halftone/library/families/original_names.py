@@ -160,7 +160,8 @@ class Place(NamedTuple):
 class Naming(msgspec.Struct, frozen=True, kw_only=True):
     """width: a tensor whose first edge is the width of the network. outer: layer -> layer; blocks: list of blocks -> (its name in
     diffusers, layer in the block -> layer, or the layers whose rows follow one another in it). alike: other layers have the same
-    name in both; bare: (pattern, parameter) of tensors that are no layer's weight or bias.
+    name in both; bare: (pattern, parameter) of tensors that are no layer's weight or bias. straight: before the names
+    of layers whose halves are in the same order in both.
     """
 
     width: str
@@ -168,6 +169,7 @@ class Naming(msgspec.Struct, frozen=True, kw_only=True):
     blocks: dict[str, tuple[str, dict[str, str | tuple[str, ...]]]]
     alike: bool = False
     bare: tuple[tuple[str, str], ...] = ()
+    straight: str = "-"
 
 
 _OUTWARD: Final = ("attn.to_q", "attn.to_k", "attn.to_v")
@@ -278,7 +280,7 @@ def transformer_places(naming: Naming, shapes: Shapes) -> Iterator[tuple[str, Pl
             continue
         names = _layers(naming, layer)
         ends = [width * (number + 1) for number in range(len(names) - 1)] + [shape[0] if shape else 1]
-        swapped = _MODULATION in tensor and bool(shape) and shape[0] == 2 * width
+        swapped = _MODULATION in tensor and not tensor.startswith(naming.straight) and bool(shape) and shape[0] == 2 * width
         for name, start, end in zip(names, (0, *ends), ends, strict=False):
             whole = not swapped and (not shape or (start, end) == (0, shape[0]))
             yield f"{name}.{'weight' if kind == 'scale' else kind}", Place(tensor, None if whole else (start, end), swapped)

@@ -200,6 +200,37 @@ def wan(shapes: Shapes) -> Config:
     }
 
 
+def hunyuan_video(shapes: Shapes) -> Config:
+    """The configuration of HunyuanVideoTransformer3DModel, which reads words alone."""
+    width, channels, depth, patch = shapes["img_in.proj.weight"][:4]
+    head = _either(shapes, "double_blocks.0.img_attn_q_norm.weight", "double_blocks.0.img_attn.norm.query_norm.scale")[0]
+    outward = shapes["final_layer.linear.weight"][0] // (depth * patch**2)
+    if channels != outward:
+        raise ValueError("a model that reads a picture, too")
+    side = 7 * head // 16
+    return {
+        "in_channels": channels,
+        "out_channels": outward,
+        "num_attention_heads": width // head,
+        "attention_head_dim": head,
+        "num_layers": count_blocks(shapes, r"double_blocks\.(\d+)\."),
+        "num_single_layers": count_blocks(shapes, r"single_blocks\.(\d+)\."),
+        "num_refiner_layers": count_blocks(shapes, r"txt_in\.individual_token_refiner\.blocks\.(\d+)\."),
+        "mlp_ratio": _either(shapes, "double_blocks.0.img_mlp.fc1.weight", "double_blocks.0.img_mlp.0.weight")[0] / width,
+        "patch_size": patch,
+        "patch_size_t": depth,
+        "guidance_embeds": any(name.startswith("guidance_in.") for name in shapes),
+        "text_embed_dim": shapes["txt_in.input_embedder.weight"][1],
+        "pooled_projection_dim": shapes["vector_in.in_layer.weight"][1],
+        "rope_axes_dim": [head - 2 * side, side, side],
+    }
+
+
+def _either(shapes: Shapes, name: str, other: str) -> tuple[int, ...]:
+    """A tensor that has one of two names."""
+    return shapes[other] if other in shapes else shapes[name]
+
+
 def t5(shapes: Shapes) -> Config:
     """The configuration of T5EncoderModel."""
     table = shapes.get("shared.weight") or shapes["encoder.embed_tokens.weight"]

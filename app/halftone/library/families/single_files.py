@@ -12,8 +12,20 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.families import llm_parts, single_configs, video_vaes
-from halftone.library.families.known_families import BY_NAME, FLUX, QWEN_IMAGE, REFINER, SD1, SD2, SD3, SDXL, WAN, Z_IMAGE
-from halftone.library.families.layer_names import QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
+from halftone.library.families.known_families import (
+    BY_NAME,
+    FLUX,
+    HUNYUAN_VIDEO,
+    QWEN_IMAGE,
+    REFINER,
+    SD1,
+    SD2,
+    SD3,
+    SDXL,
+    WAN,
+    Z_IMAGE,
+)
+from halftone.library.families.layer_names import HUNYUAN_NAMES, QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
 from halftone.library.families.original_names import (
     FLUX_NAMES,
     SD3_NAMES,
@@ -142,6 +154,17 @@ SINGLES: Final[dict[str, Single]] = {
         words_only=True,
         apart=(WAN_22_PART, "Wan 2.2 5B"),
     ),
+    HUNYUAN_VIDEO.name: Single(
+        key="hunyuan-video",
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("llama"), "text_encoder_2": _comfy("clip_l")},
+        naming=HUNYUAN_NAMES,
+        readers={
+            "vae": Reader(vae_names, video_vaes.hunyuan),
+            "text_encoder": Reader(llm_parts.inner_names, llm_parts.decoder),
+        },
+        written=False,
+        words_only=True,
+    ),
 }
 """By the name of the family."""
 
@@ -156,6 +179,7 @@ _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "z-image": single_configs.z_image,
     "qwen-image": single_configs.qwen_image,
     "wan": single_configs.wan,
+    "hunyuan-video": single_configs.hunyuan_video,
 }
 
 _PARTS: Final = {

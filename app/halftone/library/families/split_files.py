@@ -14,7 +14,20 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.library.families.known_families import BY_NAME, FLUX, QWEN_IMAGE, REFINER, SD1, SD2, SD3, SDXL, T5_XXL, WAN, Z_IMAGE
+from halftone.library.families.known_families import (
+    BY_NAME,
+    FLUX,
+    HUNYUAN_VIDEO,
+    QWEN_IMAGE,
+    REFINER,
+    SD1,
+    SD2,
+    SD3,
+    SDXL,
+    T5_XXL,
+    WAN,
+    Z_IMAGE,
+)
 from halftone.library.families.recognise import denoiser_in, recognise
 from halftone.library.families.single_files import DENOISERS, SINGLES, component_of, module_names, tensors_by_component
 from halftone.library.files.gguf_header import GGUF, PACKED, read_any
@@ -53,6 +66,7 @@ _OWN_VAE: Final = {
     FLUX.name: r"flux|^ae\b",
     Z_IMAGE.name: r"flux(?![._-]?2)|^ae\b|z[-_ ]?image",
     QWEN_IMAGE.name: r"qwen",
+    HUNYUAN_VIDEO.name: r"hunyuan",
     WAN.name: r"\bwan|wan[-_ ]?2",
 }
 """Words in the names of a family's VAEs: those of several families have the same shapes."""

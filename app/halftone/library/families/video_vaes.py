@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from halftone.library.families.original_names import Shapes
+from halftone.library.families.original_names import Shapes, vae_names
 from halftone.library.families.single_configs import count_blocks
 
 Config = dict[str, Any]
@@ -65,4 +65,17 @@ def wan(shapes: Shapes) -> Config:
         "dim_mult": [width // base for width in widths],
         "num_res_blocks": ends[0],
         "temperal_downsample": [f"encoder.downsamples.{end}.time_conv.weight" in shapes for end in ends],
+    }
+
+
+def hunyuan(shapes: Shapes) -> Config:
+    """The configuration of AutoencoderKLHunyuanVideo."""
+    own = {ours: shapes[name] for name, ours in vae_names(shapes).items()}
+    levels = count_blocks(own, r"encoder\.down_blocks\.(\d+)\.")
+    return {
+        "block_out_channels": [own[f"encoder.down_blocks.{level}.resnets.0.conv1.conv.weight"][0] for level in range(levels)],
+        "down_block_types": ["HunyuanVideoDownBlock3D"] * levels,
+        "up_block_types": ["HunyuanVideoUpBlock3D"] * levels,
+        "layers_per_block": count_blocks(own, r"encoder\.down_blocks\.0\.resnets\.(\d+)\."),
+        "latent_channels": own["decoder.conv_in.conv.weight"][1],
     }

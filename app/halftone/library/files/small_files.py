@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.library.families.known_families import FLUX, QWEN_IMAGE, SD3, WAN, Z_IMAGE
+from halftone.library.families.known_families import FLUX, HUNYUAN_VIDEO, QWEN_IMAGE, SD3, WAN, Z_IMAGE
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text, system_words
 from halftone.settings.places import small_files_dir
@@ -61,6 +61,15 @@ UMT5: Final = SmallFile(
     words=(256_000, 256_384),
     first=("<pad>", "</s>", "<unk>"),
 )
+LLAMA3: Final = SmallFile(
+    repository="hunyuanvideo-community/HunyuanVideo",
+    path="tokenizer/tokenizer.json",
+    size=9_085_980,
+    folder="llama3",
+    kind="BPE",
+    words=(128_256, 128_320),
+    marks=("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<pad>"),
+)
 _QWEN: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 QWEN25: Final = SmallFile(
     repository="Qwen/Qwen2.5-VL-7B-Instruct",
@@ -86,6 +95,7 @@ _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {
     Z_IMAGE.name: {"tokenizer": QWEN3},
     QWEN_IMAGE.name: {"tokenizer": QWEN25},
     WAN.name: {"tokenizer": UMT5},
+    HUNYUAN_VIDEO.name: {"tokenizer": LLAMA3},
 }
 """Family -> component -> its file."""
 LARGEST: Final = 64_000_000
