@@ -67,8 +67,8 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Callable[..., str]:
-    """Writes a command that keeps its words and answers."""
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Writes a command that keeps its words and answers, and names it in the variable HALFTONE."""
 
     def write(answer: object, code: int = 1, *, last: str = "") -> str:
         script = tmp_path / "halftone.py"
@@ -81,7 +81,9 @@ def command(tmp_path: Path) -> Callable[..., str]:
             f"sys.exit({code})",
         )
         script.write_text("\n".join(lines))
-        return f'"{sys.executable}" "{script}"'
+        words = f'"{sys.executable}" "{script}"'
+        monkeypatch.setenv("HALFTONE", words)
+        return words
 
     return write
 
@@ -107,7 +109,8 @@ def test_the_finding_and_the_settings_are_shown(caller: Any) -> None:
 
 
 def test_the_command_is_asked_about_the_file(caller: Any, command: Callable[..., str], model: Path, tmp_path: Path) -> None:
-    said = caller.report(str(model), "a1111", command=command(answer("a1111")), device="cpu")
+    command(answer("a1111"))
+    said = caller.report(str(model), "a1111", device="cpu")
     assert "A1111, Launch options (VAE decoder): --no-half-vae" in said.splitlines()
     words = (tmp_path / "words").read_text().splitlines()
     assert words == ["check", str(model), "--export", "a1111", "--json", "--device", "cpu"]
@@ -126,14 +129,39 @@ def test_a_failure_is_one_sentence(
     caller: Any, command: Callable[..., str], model: Path, answer: object, last: str, said: str
 ) -> None:
     seconds = 0.5 if "sleep" in last else 60
-    assert caller.report(str(model), "comfyui", command=command(answer, 2, last=last), seconds=seconds) == said
+    command(answer, 2, last=last)
+    assert caller.report(str(model), "comfyui", seconds=seconds) == said
 
 
 def test_a_missing_halftone_is_said_with_what_to_do(caller: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert caller.report(str(model), "comfyui") == caller.NOT_FOUND
     monkeypatch.setenv("HALFTONE", sys.executable)
-    assert caller.command_of("") == [sys.executable]
+    assert caller.command_of() == [sys.executable]
+
+
+def test_the_command_comes_from_a_file_beside_the_extension(
+    caller: Any, command: Callable[..., str], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller, "COMMAND", str(tmp_path / "command.txt"))
+    (tmp_path / "command.txt").write_text(command(answer()) + "\n")
+    monkeypatch.setenv("HALFTONE", "")
+    monkeypatch.setenv("PATH", "")
+    assert "--fp32-vae" in caller.report(str(model), "comfyui")
+    (tmp_path / "command.txt").write_bytes(b"\xff")
+    assert caller.report(str(model), "comfyui").startswith(f"The file {tmp_path / 'command.txt'} cannot be read: ")
+
+
+def test_no_workflow_and_no_page_names_the_command(node: Any, extension: Any) -> None:
+    """A text from there would be run as a command of this machine."""
+    options = {name: kind for group in node.HalftoneCheck.INPUT_TYPES().values() for name, (kind, *_) in group.items()}
+    assert [name for name, kind in options.items() if not isinstance(kind, list) and kind != "INT"] == []
+    (work,) = extension.tabs
+    work()
+    gradio = sys.modules["gradio"]
+    assert [kind for kind, _ in gradio.made if kind in ("Textbox", "Dropdown", "Number")] == ["Dropdown", "Number", "Textbox"]
+    ((check, given, _),) = gradio.clicked
+    assert (list(inspect.signature(check).parameters), given) == (["device", "seconds"], 2)
 
 
 def test_only_the_standard_library_is_needed() -> None:
@@ -179,7 +207,8 @@ def test_the_node_keeps_the_rules_of_nodes(node: Any, model: Path) -> None:
 def test_the_node_gives_the_text_to_the_window_and_to_other_nodes(
     node: Any, model: Path, command: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = node.HalftoneCheck().check(model.name, command=command(answer()))
+    command(answer())
+    made = node.HalftoneCheck().check(model.name)
     (text,) = made["result"]
     assert made["ui"] == {"text": (text,)}
     assert "--fp32-vae" in text
@@ -187,7 +216,7 @@ def test_the_node_gives_the_text_to_the_window_and_to_other_nodes(
 
 
 def test_the_node_runs_again_for_another_file_only(node: Any, model: Path) -> None:
-    first = node.HalftoneCheck.IS_CHANGED(ckpt_name=model.name, device="auto", seconds=1, command="")
+    first = node.HalftoneCheck.IS_CHANGED(ckpt_name=model.name, device="auto", seconds=1)
     assert node.HalftoneCheck.IS_CHANGED(ckpt_name=model.name) == first
     model.write_bytes(b"other")
     assert node.HalftoneCheck.IS_CHANGED(ckpt_name=model.name) != first
@@ -239,14 +268,15 @@ def test_the_extension_adds_a_tab(extension: Any) -> None:
     ((_, title, element),) = work()
     assert (title, element) == ("Halftone", "halftone_check")
     ((check, given, taken),) = gradio.clicked
-    assert (len(inspect.signature(check).parameters), given, taken) == (3, 3, 1)
+    assert (len(inspect.signature(check).parameters), given, taken) == (2, 2, 1)
 
 
 def test_the_extension_checks_the_chosen_checkpoint(extension: Any, command: Callable[..., str]) -> None:
-    assert "--no-half-vae" in extension.script.check("auto", 60.0, command(answer("a1111")))
+    command(answer("a1111"))
+    assert "--no-half-vae" in extension.script.check("auto", 60.0)
 
     def none() -> None:
         raise FileNotFoundError
 
     extension.models.select_checkpoint = none
-    assert extension.script.check("auto", 60.0, "") == "There is no checkpoint to check."
+    assert extension.script.check("auto", 60.0) == "There is no checkpoint to check."

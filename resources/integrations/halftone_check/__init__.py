@@ -24,7 +24,6 @@ class HalftoneCheck:
             "optional": {
                 "device": (["auto", "cpu"], {"default": "auto", "tooltip": "cpu needs no video memory, and more time."}),
                 "seconds": ("INT", {"default": 900, "min": 10, "max": 86400, "tooltip": "The check is stopped after this time."}),
-                "command": ("STRING", {"default": "", "tooltip": "The command of Halftone, where it is not on the PATH."}),
             },
         }
 
@@ -35,11 +34,11 @@ class HalftoneCheck:
         found = os.stat(folder_paths.get_full_path_or_raise("checkpoints", ckpt_name))
         return f"{found.st_size}-{found.st_mtime_ns}"
 
-    def check(self, ckpt_name, device="auto", seconds=900, command=""):
+    def check(self, ckpt_name, device="auto", seconds=900):
         import folder_paths
 
         path = folder_paths.get_full_path_or_raise("checkpoints", ckpt_name)
-        text = report(path, "comfyui", command=command, device=device, seconds=seconds)
+        text = report(path, "comfyui", device=device, seconds=seconds)
         print(f"[Halftone] {text}")
         return {"ui": {"text": (text,)}, "result": (text,)}
 

@@ -12,9 +12,10 @@ import signal
 import subprocess
 
 NOT_FOUND = (
-    "Halftone was not found. Install it, or write its command here, such as the path of halftone.sh or halftone.bat in the "
-    "folder installer of Halftone. The environment variable HALFTONE works too."
+    "Halftone was not found. Install it, or write its command, such as the path of halftone.sh or halftone.bat in the folder "
+    "installer of Halftone, into the file command.txt in the folder of this extension. The environment variable HALFTONE works too."
 )
+COMMAND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "command.txt")
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 
@@ -22,9 +23,12 @@ class NoAnswerError(Exception):
     """There is no result. The message says why and what to do."""
 
 
-def command_of(given):
-    """The words of the command: those given, of the variable HALFTONE, or `halftone` on the PATH. Raises NoAnswerError."""
-    written = given.strip() or os.environ.get("HALFTONE", "").strip() or "halftone"
+def command_of():
+    """The words of the command: of the variable HALFTONE, of the file COMMAND, or `halftone` on the PATH. Raises NoAnswerError.
+
+    It is no input of a node or a page: those come with workflows of strangers and over the network, and could run anything.
+    """
+    written = os.environ.get("HALFTONE", "").strip() or _written() or "halftone"
     words = [written] if os.path.exists(written) else [word.strip('"') for word in shlex.split(written, posix=os.name == "posix")]
     found = shutil.which(words[0])
     if found is None:
@@ -32,9 +36,20 @@ def command_of(given):
     return [found, *words[1:]]
 
 
-def check(path, program, *, command="", device="auto", seconds=900):
+def _written():
+    """The first line of the file COMMAND; "" where there is none."""
+    try:
+        with open(COMMAND, encoding="utf-8-sig") as file:
+            return file.readline().strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise NoAnswerError(f"The file {COMMAND} cannot be read: {error}. Write it again.") from error
+
+
+def check(path, program, *, device="auto", seconds=900):
     """The object that `halftone check --export --json` prints. program: "comfyui" or "a1111". Raises NoAnswerError."""
-    words = [*command_of(command), "check", os.path.abspath(path), "--export", program, "--json"]
+    words = [*command_of(), "check", os.path.abspath(path), "--export", program, "--json"]
     words += [] if device == "auto" else ["--device", device]
     own = {name: value for name, value in os.environ.items() if name not in _OF_PYTHON}
     hidden = {"creationflags": subprocess.CREATE_NO_WINDOW} if os.name == "nt" else {"start_new_session": True}

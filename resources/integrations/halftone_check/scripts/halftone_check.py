@@ -4,7 +4,7 @@ from halftone_caller import report
 from modules import script_callbacks, sd_models
 
 
-def check(device, seconds, command):
+def check(device, seconds):
     """Check the checkpoint that is chosen at the top of the page."""
     try:
         chosen = sd_models.select_checkpoint()
@@ -12,7 +12,7 @@ def check(device, seconds, command):
         chosen = None
     if chosen is None:
         return "There is no checkpoint to check."
-    return report(chosen.filename, "a1111", command=command, device=device, seconds=seconds)
+    return report(chosen.filename, "a1111", device=device, seconds=seconds)
 
 
 def on_ui_tabs():
@@ -22,10 +22,9 @@ def on_ui_tabs():
         with gradio.Row():
             device = gradio.Dropdown(["auto", "cpu"], value="auto", label="Device (cpu needs no video memory, but time)")
             seconds = gradio.Number(value=900, label="Time limit in seconds")
-            command = gradio.Textbox(value="", label="Command of Halftone", placeholder="halftone")
         button = gradio.Button("Check the chosen checkpoint", variant="primary")
         result = gradio.Textbox(label="Finding", lines=12, interactive=False)
-        button.click(check, inputs=[device, seconds, command], outputs=[result])
+        button.click(check, inputs=[device, seconds], outputs=[result])
     return [(tab, "Halftone", "halftone_check")]
 
 
