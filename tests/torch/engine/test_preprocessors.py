@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from tests.helpers.drawn_pictures import shapes
 from transformers import (
     DepthAnythingConfig,
     DepthAnythingForDepthEstimation,
@@ -27,7 +28,6 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import prepared
 from halftone.engine.inputs.preprocessors import drawn, pixel_perfect
 from halftone.library.add_ons.preprocessors import check_preprocessors
-from tests.helpers.drawn_pictures import shapes
 
 REFERENCES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "preprocessors.json").read_text())
 
