@@ -171,6 +171,7 @@ def test_the_check_composes_too(models: dict[str, Path]) -> None:
         ("StableDiffusionPAGPipeline", {}, "does not guide with one prompt"),
         ("StableDiffusionUpscalePipeline", {}, "does not guide with one prompt"),
         ("StableDiffusion3Pipeline", {"skip_guidance_layers": [1]}, "skip-layer guidance"),
+        ("StableDiffusionPipeline", {"pag_scale": 3.0}, "perturbed-attention guidance"),
     ],
 )
 def test_what_cannot_be_composed_is_refused_by_name(name: str, options: dict[str, Any], reason: str) -> None:

@@ -239,7 +239,8 @@ def _control(text: str) -> Control:
         allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
     numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
-    return Control(path=absolute(path), image=absolute(image), kind=kind, **drawn, **numbers)
+    fields: dict[str, Any] = {"kind": kind, **drawn, **numbers}
+    return Control(path=absolute(path), image=absolute(image), **fields)
 
 
 def _preprocessed(text: str) -> tuple[dict[str, Any], str]:

@@ -5,7 +5,7 @@ resamplers differ by a few levels, which moves edges.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
@@ -121,7 +121,7 @@ def _intensity(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
     return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2HSV))[:, :, 2], thresholds[0])
 
 
-def _bent(channel: NDArray[np.uint8], gamma: float) -> Pixels:
+def _bent(channel: NDArray[Any], gamma: float) -> Pixels:
     return _rgb(((channel.astype(np.float32) / 255.0) ** gamma * 255.0).clip(0, 255).astype(np.uint8))
 
 

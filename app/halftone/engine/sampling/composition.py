@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.parameters import PAG
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import map_tensors, tensors_in
@@ -56,6 +57,8 @@ def check_composable(pipe: Any, options: Mapping[str, OptionValue]) -> None:
         detail = Words("its pipeline ({0}) does not guide with one prompt and one negative prompt alone", (name,))
     elif options.get(_SKIPPED_LAYERS):
         detail = Words("skip-layer guidance would guide with the first of them alone")
+    elif options.get(PAG):
+        detail = Words("perturbed-attention guidance would guide with the first of them alone")
     if detail is not None:
         raise HalftoneError("prompt-uncomposed", detail=detail)
 

@@ -423,7 +423,8 @@ class Flight:
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
                 if now.added is not None:
-                    args, now.added = (args[0] + now.added.to(args[0]), *args[1:]), None
+                    predicted, *rest = args
+                    args, now.added = (predicted + now.added.to(predicted), *rest), None
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step
