@@ -1,9 +1,10 @@
-"""A tiny UNet of the shape of SD 1.x whose numbers are made by a formula, so that other programs can have the same."""
+"""Tiny networks of the shape of SD 1.x and SD 3 whose numbers are made by a formula, so that other programs can have the same."""
 
 import math
 
 import torch
-from diffusers import UNet2DConditionModel
+from diffusers import SD3Transformer2DModel, UNet2DConditionModel
+from torch import nn
 
 
 def wave(shape: tuple[int, ...], start: float, scale: float = 1.0) -> torch.Tensor:
@@ -22,9 +23,31 @@ def unet_of_waves() -> UNet2DConditionModel:
         attention_head_dim=4,
         norm_num_groups=8,
     )
-    for index, (name, parameter) in enumerate(sorted(unet.named_parameters())):
+    _fill(unet)
+    return unet
+
+
+def transformer_of_waves() -> SD3Transformer2DModel:
+    transformer = SD3Transformer2DModel(
+        sample_size=16,
+        in_channels=4,
+        out_channels=4,
+        num_layers=3,
+        attention_head_dim=64,
+        num_attention_heads=3,
+        joint_attention_dim=32,
+        caption_projection_dim=192,
+        pooled_projection_dim=24,
+        pos_embed_max_size=12,
+    )
+    _fill(transformer)
+    return transformer
+
+
+def _fill(network: nn.Module) -> None:
+    for index, (name, parameter) in enumerate(sorted(network.named_parameters())):
         if parameter.dim() == 1:
             parameter.data = wave(parameter.shape, index, 0.1) + float("norm" in name and name.endswith("weight"))
         else:
             parameter.data = wave(parameter.shape, index, math.sqrt(2 / math.prod(parameter.shape[1:])))
-    return unet.requires_grad_(False)
+    network.requires_grad_(requires_grad=False)

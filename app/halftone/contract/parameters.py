@@ -217,6 +217,17 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
     Parameter("options.pag_end", float, Words("PAG end"), ("--pag-end",),
         "Share of the steps after which it ends, from 0 to 1. Default: 1.", ("pagi_end_step",), (0, 1), 0.05,
         tip=Words("Share of the steps after which PAG ends."), neutral=1, ours=True, pipelines=_UNETS, of=PAG),
+    Parameter("options.skip_layer_guidance_scale", float, Words("Skip-layer guidance"), ("--skip-layer-guidance",),
+        "For SD 3.5: clearer forms, for a call in some steps that leaves out the layers 7, 8 and 9, or those of --option "
+        "skip_guidance_layers. Usually 2.8.", ("Skip layer guidance scale",), (0, 10), 0.1,
+        tip=Words(
+            "Clearer forms with SD 3.5: away from what the model draws without its layers 7, 8 and 9. –: off. Usually 2.8.")),
+    Parameter("options.skip_layer_guidance_start", float, Words("Skip-layer guidance start"), ("--skip-layer-guidance-start",),
+        "Share of the steps after which it begins. Default: 0.01.", ("Skip layer guidance start",), (0, 1), 0.01,
+        tip=Words("Share of the steps after which skip-layer guidance begins."), neutral=0.01),
+    Parameter("options.skip_layer_guidance_stop", float, Words("Skip-layer guidance stop"), ("--skip-layer-guidance-stop",),
+        "Share of the steps after which it ends. Default: 0.2.", ("Skip layer guidance stop",), (0, 1), 0.01,
+        tip=Words("Share of the steps after which skip-layer guidance ends."), neutral=0.2),
     Parameter("options.prompt_syntax", int, Words("Prompt syntax"), ("--prompt-syntax",),
         "Halftone, A1111 or ComfyUI: whose rules weights and brackets follow.", ("Prompt syntax",), (0, 2),
         tip=Words("Whose rules weights and brackets in the prompt follow: Halftone's, A1111's or ComfyUI's."), neutral=0,

@@ -272,11 +272,24 @@ class _Way:
             case "FreeU" | "FreeU_V2":
                 changes["FreeU version"] = "V2" if kind_of(node) == "FreeU_V2" else "V1"
                 changes |= {f"freeu_{name}": self._graph.number(node, name) for name in ("b1", "b2", "s1", "s2")}
+            case "SkipLayerGuidanceSD3" | "SkipLayerGuidanceDiT" if not self._graph.value(node, "rescaling_scale"):
+                changes |= self._skipped(node)
             case "PerturbedAttentionGuidance":
                 changes["pagi_scale"] = self._graph.number(node, "scale")
             case _:
                 self._note(node)
         return []
+
+    def _skipped(self, node: Node) -> dict[str, Any]:
+        """Skip-layer guidance, and the layers that it leaves out."""
+        name = "layers" if kind_of(node) == "SkipLayerGuidanceSD3" else "double_layers"
+        layers = [int(number) for number in re.findall(r"\d{1,4}", self._graph.text(node, name))]
+        return {
+            "Skip layer guidance scale": self._graph.number(node, "scale"),
+            "Skip layer guidance start": self._graph.number(node, "start_percent", 0.01),
+            "Skip layer guidance stop": self._graph.number(node, "end_percent", 0.15),
+            "Options": json.dumps({"skip_guidance_layers": layers}),
+        }
 
     def _own_lora(self, node: Node) -> list[str]:
         """That of a loader which has one."""

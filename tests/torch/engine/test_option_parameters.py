@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -14,14 +14,20 @@ from tests.bench.families import run
 from tests.bench.families.plain import arguments, halftone_frames, plain_frames, plain_pipeline, request_of
 from tests.bench.families.table import CASES, Case
 from tests.helpers.engine_runs import OPTIONS, Recorder, Steady, generate, pixels
+from tests.helpers.waves import transformer_of_waves, wave
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Hires, Numerics
+from halftone.engine.inputs.resolve import pipeline_arguments
+from halftone.engine.inputs.wanted import of_request
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
+from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
+
+REFERENCE: Final = json.loads((Path(__file__).parents[2] / "references" / "steering.json").read_text())
 
 
 def case_of(name: str, **options: Any) -> Case:
@@ -65,6 +71,38 @@ def test_a_pipeline_without_cfg_rescale_says_so(engine: DiffusersEngine, tmp_pat
     case = case_of("Z-Image", guidance_rescale=0.7)
     with pytest.raises(HalftoneError, match="has no option --guidance-rescale"):
         ours(engine, case, run.save(case, tmp_path / "m"))
+
+
+def test_skip_layer_guidance_is_that_of_diffusers(engine: DiffusersEngine, tmp_path: Path) -> None:
+    skipping: dict[str, Any] = {"skip_layer_guidance_scale": 2.8, "skip_layer_guidance_start": 0.0, "skip_guidance_layers": [1]}
+    without = case_of("SD 3.5 medium")
+    case = case_of("SD 3.5 medium", **skipping, skip_layer_guidance_stop=0.9)
+    model = run.save(case, tmp_path / "m")
+    pipe = plain_pipeline(run.original(model), "text", {})
+    wanted = plain_frames(pipe, arguments(pipe, run.PROMPT, case, "text", None, (Path(), Path())))
+    made = ours(engine, case, model)
+    assert np.array_equal(made, wanted)
+    assert not np.array_equal(made, ours(engine, without, model))
+    given = pipeline_arguments(pipe, of_request(request_of(run.PROMPT, case_of("SD 3.5 medium", skip_layer_guidance_scale=2.8),
+        model, "text", None, (Path(), Path())), describe(str(model))), None)  # fmt: skip
+    assert given["skip_guidance_layers"] == [7, 8, 9]
+    asked = request_of(run.PROMPT, case, model, "text", None, (Path(), Path()))
+    with pytest.raises(HalftoneError, match="--skip-layer-guidance cannot be set at guidance 1"):
+        halftone_frames(engine, msgspec.structs.replace(asked, guidance=1.0))
+
+
+def test_skip_layer_guidance_is_that_of_comfyui() -> None:
+    """The reference is the picture that the guided network sees in noised latents."""
+    transformer, latents, sigma, guidance = transformer_of_waves(), wave((1, 4, 16, 16), 1.0), 0.7, 4.0
+    words, pooled = (wave((1, 7, 32), 3.0), wave((1, 7, 32), 2.0)), (wave((1, 24), 5.0), wave((1, 24), 4.0))
+
+    def given(place: int, **more: Any) -> torch.Tensor:
+        return transformer(latents, words[place], pooled[place], torch.tensor([1000 * sigma]), **more).sample
+
+    negative, own = given(0), given(1)
+    made = latents - sigma * (negative + guidance * (own - negative) + 2.8 * (own - given(1, skip_layers=[1])))
+    wanted = torch.tensor(REFERENCE["skip layers"]).reshape(made.shape)
+    assert float((made - wanted).norm() / wanted.norm()) <= 1e-4
 
 
 def saved(case: Case, folder: Path) -> Path:

@@ -229,11 +229,21 @@ def with_strange(graph: Graph) -> None:
 FREEU = {"FreeU version": "V2", "freeu_b1": "1.3", "freeu_b2": "1.4", "freeu_s1": "0.9", "freeu_s2": "0.2"}
 
 
+SKIPPED = {
+    "Skip layer guidance scale": "3",
+    "Skip layer guidance start": "0.02",
+    "Skip layer guidance stop": "0.15",
+    "Options": '{"skip_guidance_layers": [7, 8]}',
+}
+
+
 def with_sampling(graph: Graph) -> None:
     graph["10"] = node("ModelSamplingSD3", shift=3.0, model=["11", 0])
     graph["11"] = node("RescaleCFG", multiplier=0.7, model=["12", 0])
     graph["12"] = node("FreeU_V2", b1=1.3, b2=1.4, s1=0.9, s2=0.2, model=["13", 0])
-    graph["13"] = node("PerturbedAttentionGuidance", scale=2.5, model=["4", 0])
+    graph["13"] = node("PerturbedAttentionGuidance", scale=2.5, model=["14", 0])
+    skipped = {"layers": "7, 8", "scale": 3.0, "start_percent": 0.02, "end_percent": 0.15}
+    graph["14"] = node("SkipLayerGuidanceSD3", **skipped, model=["4", 0])
     put(graph, "3", model=["10", 0])
 
 
@@ -265,7 +275,7 @@ def with_sampling(graph: Graph) -> None:
         (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
         (with_power_loras, {}, " <lora:ink:0.7> <lora:glow:0.5:1> <lora:dust:0.6>"),
         (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, SelfAttentionGuidance"}, ""),
-        (with_sampling, {"Shift": "3", "CFG rescale": "0.7"} | FREEU | {"pagi_scale": "2.5"}, ""),
+        (with_sampling, {"Shift": "3", "CFG rescale": "0.7"} | FREEU | {"pagi_scale": "2.5"} | SKIPPED, ""),
         (
             lambda graph: (with_loras(graph), put(graph, "10", strength_clip=1.0)),
             {},

@@ -75,6 +75,10 @@ _OURS: Final = {
     "kwargs",
 }
 
+_SKIPPING: Final = "skip_layer_guidance_scale"
+_SKIPPED: Final = "skip_guidance_layers"
+_LAYERS: Final = (7, 8, 9)
+"""What Stability AI and ComfyUI leave out of SD 3.5 Medium where nothing else is asked for."""
 _REFERENCE: Final = (224, 224)
 """Width and height of a made-up picture for an IP-Adapter: what CLIP's image encoders read."""
 _KINDS: Final[dict[Any, Kind]] = {bool: "switch", int: "whole number", float: "number", str: "text"}
@@ -142,6 +146,8 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     for name in OUR_OPTIONS & options.keys():
         check_kind(name, options[name], ("number",))
     found: dict[str, Any] = {name: value for name, value in options.items() if name not in OUR_OPTIONS}
+    if found.get(_SKIPPING):
+        found.setdefault(_SKIPPED, list(_LAYERS))
     for name, value in found.items():
         hint = parameter.annotation if (parameter := _parameters(pipe).get(name)) is not None else None
         if kinds := _kinds(hint):
@@ -149,6 +155,14 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
         if isinstance(value, list) and any(get_origin(one) is tuple for one in _single(hint)):
             found[name] = tuple(value)
     return found
+
+
+def _check_skipping(wanted: Mapping[str, Any]) -> None:
+    """Raise setting-bad-value for skip-layer guidance that would do nothing: pipelines only add it to ordinary guidance."""
+    guidance = wanted.get("guidance_scale")
+    if wanted.get(_SKIPPING) and guidance is not None and guidance <= 1:
+        value, allowed = Words("set at guidance 1, where it does nothing"), Words("more guidance")
+        raise HalftoneError("setting-bad-value", name=option_flag(_SKIPPING), value=value, allowed=allowed)
 
 
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
@@ -173,6 +187,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         **_started(accepted, inputs, start),
         **_options(pipe, inputs.options),
     }
+    _check_skipping(wanted)
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []
