@@ -24,6 +24,7 @@ from halftone.library.add_ons.inversions import Inversion, inversion_folders, na
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by, said_in
@@ -226,6 +227,7 @@ class Interface:
         taken = import_settings(said, now, known_here(settings, models, ()))
         prompt, loras = self._words(asked.prompt, state)
         styles = styles_named(asked.styles, known_styles(settings.styles_file or None)) if asked.styles else ()
+        folders = inversion_folders(settings) if reads_in_chunks(model.family) else ()
         spoken = styled(prompt, asked.negative_prompt, styles)
         request = replace(
             taken.request,
@@ -235,7 +237,7 @@ class Interface:
             styles=styles,
             wildcards=settings.wildcard_folders,
             draws=True,
-            inversions=named_in(spoken, inversion_folders(settings), model) if reads_in_chunks(model.family) else (),
+            inversions=named_in(spoken, folders, model, rules=rules_of(taken.request.options)),
         )
         return request, taken.left
 

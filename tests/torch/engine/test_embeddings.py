@@ -327,8 +327,8 @@ def test_a_picture_follows_the_syntax_that_is_asked_for(engine: DiffusersEngine,
 
 def prompts_seen(engine: DiffusersEngine, model: Path, prompt: str, letters: str, **changes: Any) -> str:
     """The letter whose states each call of the denoiser saw."""
-    changes = {"steps": 1} | changes
-    generate(engine, model, prompt=prompt, **changes)
+    made: dict[str, Any] = {"steps": 1, **changes}
+    generate(engine, model, prompt=prompt, **made)
     assert engine.loaded is not None
     pipe, found = engine.loaded.pipe, list[str]()
     known = {letter: one(pipe, letter)[0] for letter in letters}

@@ -21,8 +21,9 @@ from halftone.library.add_ons.inversions import (
     read_inversion,
     with_words,
 )
-from halftone.library.prompts.prompt_chunks import split_prompt
-from halftone.library.prompts.prompt_syntax import parse
+from halftone.library.prompts.prompt_chunks import split_prompt, split_text
+from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, parse
+from halftone.library.prompts.tokens import clip_tokenizer
 
 ROOM = 75
 SD = replace(samples.POCKET, family="Stable Diffusion 1.x", format="single-file")
@@ -156,6 +157,73 @@ def test_what_is_as_large_as_a_model_is_not_even_read(tmp_path: Path) -> None:
     with file.open("r+b") as opened:
         opened.truncate(2**24)
     assert list_inversions([str(tmp_path)]) == ()
+
+
+A1111, COMFYUI = Rules(Syntax.A1111), Rules(Syntax.COMFYUI)
+
+
+@pytest.mark.parametrize(
+    ("text", "halftone", "a1111", "comfyui"),
+    [
+        ("a cat", "a *", "a *", "a cat"),
+        ("my-cat, cat", "my - cat , *", "my - * , *", "my - cat , cat"),
+        ("category", "category", "category", "category"),
+        ("xkcdcat", "x|k|cd|cat", "x|k|cd|*", "x|k|cd|cat"),
+        ("embedding:cat, b", "* , b", "embed|ding : * , b", "* , b"),
+        ("a embedding:cat.safetensors", "a * . safe|ten|s|ors", "a embed|ding : * . safe|ten|s|ors", "a *"),
+        ("(embedding:cat)", "( * )", "( embed|ding : * )", "( embed|ding : cat )"),
+        ("a xembedding:cat", "a x|embed|ding : *", "a x|embed|ding : *", "a x|embed|ding : cat"),
+        ("bad - hands - 5", "bad - hands - 5", "*", "bad - hands - 5"),
+    ],
+)
+def test_each_syntax_finds_them_in_its_way(text: str, halftone: str, a1111: str, comfyui: str) -> None:
+    """* stands for an embedding; a bar divides the tokens of a word."""
+
+    def tokens(text: str) -> list[int]:
+        return clip_tokenizer().encode(text, add_special_tokens=False).ids
+
+    def shown(rules: Rules) -> str:
+        read = with_words(tokens, {"cat": (-1,), "bad-hands-5": (-1,)}, rules)(text)
+        names = ["* " if token < 0 else clip_tokenizer().id_to_token(token) or "" for token in read]
+        return "".join(name if name.endswith(("</w>", " ")) else f"{name}|" for name in names).replace("</w>", " ").strip()
+
+    assert (shown(OWN), shown(A1111), shown(COMFYUI)) == (halftone, a1111, comfyui)
+    for rules in (OWN, A1111, COMFYUI):
+        if "*" in shown(rules):
+            assert names_any(text, ("cat", "bad-hands-5"), rules)
+
+
+def test_a_file_is_taken_where_the_syntax_finds_it(folder: Path) -> None:
+    def found(text: str, rules: Rules) -> list[str]:
+        return sorted(Path(path).stem for path in named_in((text,), [str(folder)], SD, rules=rules))
+
+    assert found("my-easynegative, bad - hands - 5", A1111) == ["bad-hands-5", "easynegative"]
+    assert found("easynegatives bad-hands", A1111) == []
+    assert found("easynegative, (embedding:bad-hands-5:1.2), (x embedding:easynegative)", COMFYUI) == [
+        "bad-hands-5",
+        "easynegative",
+    ]
+    assert found("easynegative, xembedding:bad-hands-5", COMFYUI) == []
+
+
+def test_one_that_straddles_a_chunk_is_moved_without_the_words_before_it() -> None:
+    """As in A1111 (modules/sd_hijack_clip.py, tokenize_line), which goes back to a comma only for words."""
+    learned = places({"word": 8})
+    encode = with_words(lambda text: [ord(letter) for letter in text.replace(" ", "")], learned)
+    chunks = split_prompt(parse("x" * 64 + ", yyyy word z"), encode, ord(","), ROOM, inner(learned))
+    assert [len(chunk.ids) for chunk in chunks] == [69, 9]
+
+
+def test_comfyui_cuts_around_them() -> None:
+    """comfy/sd1_clip.py: an embedding is a group of its own, which is cut if it is long."""
+    learned = places({"word": 10, "short": 5})
+    encode = with_words(lambda text: [ord(letter) for letter in text.replace(" ", "")], learned, COMFYUI)
+
+    def sizes(text: str) -> list[int]:
+        return [len(chunk.ids) for chunk in split_text(text, COMFYUI, encode, None, ROOM)]
+
+    assert sizes("x" * 70 + " embedding:word, y") == [75, 7]
+    assert sizes("x" * 72 + " embedding:short, y") == [72, 7]
 
 
 def test_names_any_takes_no_pattern_for_a_name() -> None:

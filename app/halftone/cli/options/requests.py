@@ -121,7 +121,8 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     if not reads_in_chunks(facts.family):
         return found
     texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))
-    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()))}
+    rules = rules_of(found.get("options", {}))
+    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()), rules)}
 
 
 def _with_named_loras(asked: Mapping[str, Any], saved: Settings, *, draws: bool) -> dict[str, Any]:
@@ -237,8 +238,9 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
     """Note each embedding on the command line that the prompt does not use."""
-    written = spoken(styled(request.prompt, request.negative, request.styles), rules_of(request.options))
-    left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,))]
+    rules = rules_of(request.options)
+    written = spoken(styled(request.prompt, request.negative, request.styles), rules)
+    left = [name for name in map(inversion_name, request.inversions) if not names_any(written, (name,), rules)]
     return tuple(f"The embedding {name} does nothing: write its name in the prompt or in the negative one." for name in left)
 
 

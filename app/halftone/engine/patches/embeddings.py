@@ -107,7 +107,7 @@ def encode(
     given = prompt_texts(bound.arguments)
     readers = _splits(pipe, learned, rules)
     written = spoken(given.values(), rules)
-    named = any(names_any(written, words) for words in learned.values())
+    named = any(names_any(written, words, rules) for words in learned.values())
     plain_words = not named and all(is_plain(text, rules) for text in given.values())
     if plain_words and max(least, _chunks(readers, given.values())) == 1:
         return ((steps, original(*args, **kwargs)),)
@@ -293,7 +293,7 @@ def split_text(
         return tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
 
     comma, room = tokenizer.convert_tokens_to_ids(COMMA), tokenizer.model_max_length - 2
-    return split_by(text, rules, with_words(tokens, learned), comma, room, inner(learned))
+    return split_by(text, rules, with_words(tokens, learned, rules), comma, room, inner(learned))
 
 
 def _tokenizers(pipe: Any) -> dict[str, Any]:

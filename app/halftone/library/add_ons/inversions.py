@@ -19,7 +19,7 @@ from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import TensorInfo, read_header
 from halftone.library.models import model_files
-from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, parse
+from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, at_step, changes, parse
 from halftone.settings.store import Settings
 
 MOST: Final = 75
@@ -153,13 +153,15 @@ def matched(one: Inversion, widths: Sequence[int]) -> tuple[str, ...] | None:
     return tuple(one.tensors[name] for name in _BOTH) if fits else None
 
 
-def named_in(texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = ()) -> tuple[str, ...]:
+def named_in(
+    texts: Iterable[str], folders: Iterable[str], model: ModelFacts, given: Iterable[str] = (), rules: Rules = OWN
+) -> tuple[str, ...]:
     """Files below the folders with names in the texts that fit the model, after `given`. Only headers of these are read."""
-    written, widths = spoken(texts), encoder_widths(model)
+    written, widths = spoken(texts, rules), encoder_widths(model)
     found = {inversion_name(path).casefold(): path for path in given}
     for path in _small_files(folders) if widths else ():
         name = inversion_name(path)
-        if name.casefold() in found or not names_any(written, (name,)):
+        if name.casefold() in found or not names_any(written, (name,), rules):
             continue
         one = _read_or_none(path)
         if one is not None and matched(one, widths):
@@ -194,30 +196,49 @@ def _read_or_none(path: str) -> Inversion | None:
 
 
 def spoken(texts: Iterable[str], rules: Rules = OWN) -> str:
-    """What a text encoder reads of the texts at any step, without brackets and weights."""
+    """What a text encoder reads of the texts at any step, without brackets and weights: pieces with NUL between them."""
     forms = {at_step(text, step, _STEPS, rules) for text in texts for step in range(1, _STEPS + 1 if changes(text, rules) else 2)}
-    return "\n".join(part.text for form in forms for section in parse(form, rules) for part in section)
+    return "\0".join(part.text for form in forms for section in parse(form, rules) for part in section)
+
+
+_PIECES: Final = re.compile(r"[^\W\d_]+|\d|(?:[^\w\s]|_)+")
+"""What CLIP's tokenizer joins no tokens across."""
+_ENDS: Final = ((re.compile(r"[^\W\d_]"), r"(?![^\W\d_])"), (re.compile(r"\d"), ""), (re.compile(""), r"(?!(?:[^\w\s]|_))"))
+"""A character -> what may not follow at the end of a piece that it ends."""
 
 
 @lru_cache(maxsize=256)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds the names as whole words, the longest first; ComfyUI writes "embedding:" before them."""
+def _pattern(names: tuple[str, ...], syntax: Syntax = Syntax.HALFTONE) -> re.Pattern[str]:
+    """Finds the names, the longest first: as whole words, in A1111's syntax also as the ends of words, in ComfyUI's only after
+    "embedding:".
+    """
+    if syntax is Syntax.A1111:
+        return re.compile("|".join(map(_ending, names)), re.IGNORECASE)
     longest = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    if syntax is Syntax.COMFYUI:
+        return re.compile(rf"(?:(?<=[ \n])|\A)embedding:({longest})(?:\.safetensors)?(?=,*(?:\s|\Z))", re.IGNORECASE)
     return re.compile(rf"(?<![\w-])(?:embedding:)?({longest})(?![\w-])", re.IGNORECASE)
 
 
-def names_any(text: str, names: Iterable[str]) -> bool:
-    """Whether one of them stands in what was `spoken`."""
+def _ending(name: str) -> str:
+    """Where its tokens may stand: among them, spaces mean nothing."""
+    pieces: list[str] = _PIECES.findall(name)
+    end = next((never for last, never in _ENDS if last.match(name.rstrip()[-1:])), "")
+    return r"\s*".join(map(re.escape, pieces)) + end if pieces else r"(?!)"
+
+
+def names_any(text: str, names: Iterable[str], rules: Rules = OWN) -> bool:
+    """Whether one of them stands in what was `spoken`; by A1111's rules only its tokens tell for certain."""
     known = tuple(names)
-    return bool(known) and _pattern(known).search(text) is not None
+    return bool(known) and any(_pattern(known, rules.syntax).search(part) for part in text.split("\0"))
 
 
-def named_of(known: Iterable[Inversion], texts: Iterable[str]) -> tuple[Inversion, ...]:
+def named_of(known: Iterable[Inversion], texts: Iterable[str], rules: Rules = OWN) -> tuple[Inversion, ...]:
     """Those that the texts name; of one name the first."""
-    written = spoken(texts)
+    written = spoken(texts, rules)
     found: dict[str, Inversion] = {}
     for one in known:
-        if one.name.casefold() not in found and names_any(written, (one.name,)):
+        if one.name.casefold() not in found and names_any(written, (one.name,), rules):
             found[one.name.casefold()] = one
     return tuple(found.values())
 
@@ -236,17 +257,38 @@ def inner(learned: Mapping[str, Sequence[int]]) -> frozenset[int]:
     return frozenset(token for tokens in learned.values() for token in tokens[1:])
 
 
-def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]]) -> Tokens:
+def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]], rules: Rules = OWN) -> Tokens:
     """Encodes a text in which names stand for learned vectors. tokens: of a text without such."""
     if not learned:
         return tokens
+    if rules.syntax is Syntax.A1111:
+        return _with_sequences(tokens, learned)
     own = {name.casefold(): found for name, found in learned.items()}
-    pattern = _pattern(tuple(learned))
+    pattern = _pattern(tuple(learned), rules.syntax)
 
     def encode(text: str) -> list[int]:
         found: list[int] = []
         for index, piece in enumerate(pattern.split(text)):
             found += own[piece.casefold()] if index % 2 else tokens(piece) if piece.strip() else ()
+        return found
+
+    return encode
+
+
+def _with_sequences(tokens: Tokens, learned: Mapping[str, Sequence[int]]) -> Tokens:
+    """As A1111 looks for them (modules/textual_inversion/textual_inversion.py): where the tokens of a name stand, which may be
+    the end of a word; of several at one place the longest.
+    """
+    names = [([*tokens(name)], found) for name, found in learned.items()]
+    names = sorted((pair for pair in names if pair[0]), key=lambda pair: -len(pair[0]))
+
+    def encode(text: str) -> list[int]:
+        read, found, place = [*tokens(text)], list[int](), 0
+        while place < len(read):
+            single = read[place : place + 1]
+            name, vectors = next((pair for pair in names if read[place : place + len(pair[0])] == pair[0]), (single, single))
+            found += vectors
+            place += len(name)
         return found
 
     return encode

@@ -1,5 +1,6 @@
 """A prompt in the chunks that a CLIP text encoder reads, cut as in A1111; no torch."""
 
+import re
 from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
@@ -11,6 +12,9 @@ _LONG: Final = 8
 """So many tokens of one weight are cut where a chunk ends; fewer go to the next chunk together."""
 _BACK: Final = 20
 """Tokens that are searched back for a comma."""
+
+_EMBEDDINGS: Final = re.compile(r"(?:(?<=[ \n])|\A)(embedding:[^\s]+?)(?=,*(?:\s|\Z))")
+"""ComfyUI cuts a prompt around these."""
 
 
 class Chunk(NamedTuple):
@@ -36,7 +40,8 @@ def split_prompt(
     for section in sections:
         tokens = [(token, part.weight) for part in section for token in encode(part.text)]
         while len(tokens) > room:
-            wanted = _cut(tokens, comma, room)
+            straddled = tokens[room][0] in inner
+            wanted = room if straddled else _cut(tokens, comma, room)
             cut = next((place for place in range(wanted, 0, -1) if tokens[place][0] not in inner), wanted)
             pieces.append(tokens[:cut])
             tokens = tokens[cut:]
@@ -64,8 +69,8 @@ def split_text(
 def _split_as_comfy(parts: Sequence[Part], encode: Callable[[str], Sequence[int]], room: int) -> tuple[Chunk, ...]:
     """The chunks of ComfyUI (comfy/sd1_clip.py, tokenize_with_weights): words of one weight stay together if they are few."""
     chunks: list[list[tuple[int, float]]] = [[]]
-    for part in parts:
-        tokens = [(token, part.weight) for token in encode(part.text)]
+    for text, weight in ((text, part.weight) for part in parts for text in _EMBEDDINGS.split(part.text) if text):
+        tokens = [(token, weight) for token in encode(text)]
         long = len(tokens) >= _LONG
         while len(tokens) > room - len(chunks[-1]):
             fitting = room - len(chunks[-1]) if long else 0

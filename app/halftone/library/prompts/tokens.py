@@ -74,7 +74,7 @@ def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mappin
         for step in range(1, _STEPS + 1 if changes(part.text, rules) else 2)
     }
     room, comma, learned = reading_length(model), tokenizer.token_to_id(COMMA), places(words)
-    encode, together = with_words(tokens, learned), inner(learned)
+    encode, together = with_words(tokens, learned, rules), inner(learned)
     chunks = (split_text(form, rules, encode, comma, room, together) for form in forms)
     return max(used(found, room) for found in chunks)
 

@@ -30,6 +30,7 @@ from halftone.library.add_ons.inversions import Inversion, named_of
 from halftone.library.add_ons.loras import lora_folders
 from halftone.library.options import known_options
 from halftone.library.prompts.drawn_prompts import draws_words
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.samplers import sampler_called
 from halftone.library.tasks import takes_mask, takes_picture, takes_strength
@@ -274,7 +275,7 @@ def to_request(
         video=draft.video if there else None,
         fps=draft.fps if there else None,
         options=draft.options,
-        inversions=tuple(one.path for one in named_of(known, written(draft))),
+        inversions=tuple(one.path for one in named_of(known, written(draft), rules_of(draft.options))),
         hires=replace(draft.hires, strength=strength_of(draft.hires)) if draft.hires_on else None,
         refiner=None if draft.refiner is None else Refiner(path=draft.refiner, at=draft.refiner_at),
         variation_seed=draft.variation_seed.number,

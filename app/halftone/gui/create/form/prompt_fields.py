@@ -173,9 +173,9 @@ class WordsNote(QLabel):
         self.setWordWrap(True)
         self.hide()
 
-    def show_named(self, known: Sequence[Inversion], *texts: str) -> None:
+    def show_named(self, known: Sequence[Inversion], *texts: str, rules: Rules = OWN) -> None:
         """Show which of the known embeddings the texts name."""
-        named = named_of(known, texts)
+        named = named_of(known, texts, rules)
         self.setText(tr("Embeddings in use: {0}", listed(*(one.name for one in named))) if named else "")
         self.setToolTip("\n".join(one.path for one in named))
         self.setVisible(bool(named))

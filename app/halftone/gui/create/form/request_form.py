@@ -346,7 +346,7 @@ class CreateForm(QWidget):
         """What the prompts say now."""
         said, words = written(self._draft), self._controller.state.embeddings.fitting
         self.counter.count(said[0], words, rules_of(self._draft.options))
-        self.words_note.show_named(words, *said)
+        self.words_note.show_named(words, *said, rules=rules_of(self._draft.options))
         self._hush()
 
     # --- model ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import button, column, row
 from halftone.gui.models.picker import library_button
 from halftone.library.add_ons.inversions import Inversion, named_of
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.session.pictures.draft import with_word, written
 
 
@@ -62,7 +63,11 @@ class EmbeddingPart(FoldedPart):
             self.add(field, one.name)
 
     def used(self) -> bool:
-        return bool(named_of(self._fitting, written(self._binding.draft)))
+        return bool(self._named())
+
+    def _named(self) -> tuple[Inversion, ...]:
+        draft = self._binding.draft
+        return named_of(self._fitting, written(draft), rules_of(draft.options))
 
     def _found(self) -> None:
         self.follow(self._model)
@@ -70,7 +75,7 @@ class EmbeddingPart(FoldedPart):
         self._show_value()
 
     def _show_value(self) -> None:
-        names = [one.name for one in named_of(self._fitting, written(self._binding.draft))]
+        names = [one.name for one in self._named()]
         self.row.value.setText(listed(*names) if len(names) < 2 else tr("{0} in use", len(names)))
         self.changed.emit()
 
