@@ -1,6 +1,7 @@
 """The ControlNets of the form: added, given a picture, sent with pictures and checks, refused where they do not fit."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -56,7 +57,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     low, high = part.findChildren(NumberBox)[-5:-3]
     assert (low.value(), high.value()) == (100, 200)
     low.setValue(60)
-    fields = {"scale": 0.7, "start": 0.1, "end": 0.8, "preprocessor": "canny", "threshold_a": 60.0}
+    fields: dict[str, Any] = {"scale": 0.7, "start": 0.1, "end": 0.8, "preprocessor": "canny", "threshold_a": 60.0}
     wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), **fields)
     assert form.request().controls == controller.state.extras.controls == (wanted,)
     assert part.row.value.text() == "edges 0.70"

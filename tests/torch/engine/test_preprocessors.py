@@ -3,13 +3,14 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from tests.helpers.drawn_pictures import shapes
 from transformers import (
     DepthAnythingConfig,
     DepthAnythingForDepthEstimation,
@@ -27,7 +28,6 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import prepared
 from halftone.engine.inputs.preprocessors import drawn, pixel_perfect
 from halftone.library.add_ons.preprocessors import check_preprocessors
-from tests.helpers.drawn_pictures import shapes
 
 REFERENCES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "preprocessors.json").read_text())
 
@@ -75,8 +75,8 @@ def test_by_itself_the_resolution_is_that_of_the_result() -> None:
 
 
 def _depth_anything() -> Any:
-    backbone = Dinov2Config(
-        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=32, image_size=28, patch_size=14,
+    backbone = cast("Any", Dinov2Config)(
+        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, image_size=28, patch_size=14,
         out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False, apply_layernorm=True,
     )  # fmt: skip
     return DepthAnythingForDepthEstimation(

@@ -233,7 +233,9 @@ def _control(text: str) -> Control:
     if not path or not image:
         allowed = Words("{0}, for instance net=pose.png:0.8", (_CONTROL,))
         raise HalftoneError("setting-bad-value", name="--control", value=text, allowed=allowed)
-    numbers = {name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None}
+    numbers: dict[str, Any] = {
+        name: float(number) for name, number in (("scale", scale), ("start", start), ("end", end)) if number is not None
+    }
     return Control(path=absolute(path), image=absolute(image), **drawn, **numbers)
 
 

@@ -19,7 +19,6 @@ from halftone.gui.text import net_words, short
 from halftone.library.add_ons.controlnets import check_fit
 from halftone.library.add_ons.vaes import vae_name
 
-
 _LEVELS = 64
 """Ranges beyond this are levels of a pixel, which are whole."""
 
