@@ -3,7 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -75,10 +75,9 @@ def test_by_itself_the_resolution_is_that_of_the_result() -> None:
 
 
 def _depth_anything() -> Any:
-    sizes: dict[str, Any] = {"intermediate_size": 32, "out_features": ["stage1", "stage2", "stage3", "stage4"]}
-    backbone = Dinov2Config(
+    backbone = cast("Any", Dinov2Config)(
         hidden_size=16, num_hidden_layers=4, num_attention_heads=2, image_size=28, patch_size=14,
-        reshape_hidden_states=False, apply_layernorm=True, **sizes,
+        out_features=["stage1", "stage2", "stage3", "stage4"], reshape_hidden_states=False, apply_layernorm=True,
     )  # fmt: skip
     return DepthAnythingForDepthEstimation(
         DepthAnythingConfig(

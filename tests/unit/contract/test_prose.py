@@ -13,11 +13,11 @@ MODULES: Final = ("messages", "facts", "request", "plan", "training", "errors")
 STRINGS: Final = {
     "ids": "job id model device picture fingerprint",
     "paths": "path folder file_names output image images mask pictures source upscaler vae transformer inversions latents resume "
-    "resume_latents log lora_folders parts",
+    "resume_latents log lora_folders parts preprocessor_model",
     "names of what the user or a maker named": "name names alias family base wildcards styles items loras word driver",
     "names inside a model": "component components module pipeline sampler samplers own_sampler lacks further without_add_ons "
     "dtypes cures upcast rescale deviation stored",
-    "names of settings, and their values": "setting value settings options training axes",
+    "names of settings, and their values": "setting value settings options training axes preprocessor",
     "what the user wrote": "prompt negative written written_negative caption test_prompt left_out",
     "figures and times as the system gives them": "version capability torch_version measured_at checked_at details was now",
     "codes": "kind action cure why then mode operation outcome backend format stored_dtype prediction made_up problem note "

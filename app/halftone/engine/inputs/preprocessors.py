@@ -113,12 +113,12 @@ def _threshold(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
 
 def _luminance(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
     """L of Lab. The extension gives RGB where OpenCV is asked for BGR, and ControlNets were trained beside that."""
-    return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2LAB))[:, :, 0], thresholds[0])
+    return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2LAB), np.uint8)[:, :, 0], thresholds[0])
 
 
 def _intensity(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
     """V of HSV."""
-    return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2HSV))[:, :, 2], thresholds[0])
+    return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2HSV), np.uint8)[:, :, 2], thresholds[0])
 
 
 def _bent(channel: NDArray[Any], gamma: float) -> Pixels:
