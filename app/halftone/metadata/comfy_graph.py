@@ -33,6 +33,8 @@ MOST: Final = 64
 """Nodes in a chain."""
 LARGEST: Final = 2**64
 """The end of ComfyUI's seeds."""
+LONGEST_KIND: Final = 48
+"""Letters of a kind that is shown or compared."""
 _LONGEST: Final = 2**17
 """Letters of a text that is joined of others."""
 
@@ -164,7 +166,7 @@ class Graph:
 def kind_of(node: object) -> str:
     """A node's kind, safe in a sentence."""
     kind = cast("dict[str, Any]", node).get("class_type") if isinstance(node, dict) else None
-    return kind[:48] if isinstance(kind, str) and kind.isprintable() else "?"
+    return kind[:LONGEST_KIND] if isinstance(kind, str) and kind.isprintable() else "?"
 
 
 def inputs_of(node: Any) -> Node:

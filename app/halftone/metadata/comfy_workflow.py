@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.comfy_graph import EMPTY, MOST, Node
+from halftone.metadata.comfy_graph import EMPTY, LONGEST_KIND, MOST, Node
 
 WIDGETS: Final[dict[str, str]] = {
     "AlignYourStepsScheduler": "model_type steps denoise",
@@ -374,7 +374,7 @@ def _widgets(node: Node) -> Iterator[tuple[str, Any]]:
         yield from _dict(values).items()
         return
     row = _list(values)
-    known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)) else "")
+    known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)[:LONGEST_KIND]) else "")
     if not known:  # names that no node has
         yield from ((f"widget {at}", one) for at, one in enumerate(row) if isinstance(one, str))
         yield from ((f"lora_{at}", one) for at, one in enumerate(row) if "lora" in _dict(one))

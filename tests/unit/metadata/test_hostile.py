@@ -16,7 +16,9 @@ from halftone.gallery.catalogue import Catalogue
 from halftone.gallery.watched import list_watched
 from halftone.metadata.comfy import parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
+from halftone.metadata.other_programs import parameters_in
 from halftone.metadata.picture_settings import said_by
+from halftone.metadata.reading import SYNTAX
 
 Graph = dict[str, Any]
 SECONDS = 2.0
@@ -178,6 +180,39 @@ def test_a_long_hidden_text_is_put_together_soon(tmp_path: Path) -> None:
     with pytest.raises(HalftoneError, match="contains no settings"):
         said_by(tmp_path / "a.png")
     assert time.process_time() - begun < SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"Comment": json.dumps({"prompt": "1" * 100_000, "uc": ""}), "Software": "NovelAI"},
+        {"Comment": json.dumps({"prompt": "-.1" * 30_000, "uc": ""}), "Software": "NovelAI"},
+        {"invokeai_metadata": json.dumps({"positive_prompt": ")" + "1" * 100_000 + "a"})},
+        {"invokeai_metadata": json.dumps({"positive_prompt": ")1." * 30_000})},
+        {"parameters": json.dumps({"extraMetadata": '{"prompt": ""}', "1": {"class_type": "Empty" * 20_000}})},
+    ],
+)
+def test_a_long_run_is_scanned_once(texts: dict[str, str]) -> None:
+    assert parameters_in(texts) is not None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [("1.3::red::", "NovelAI"), ("-1::red::", "NovelAI"), (".5::red::", "NovelAI"), ("a::b 1.3", None), ("{red}", "NovelAI")],
+)
+def test_weights_of_novelai_are_still_seen(prompt: str, title: str | None) -> None:
+    said = parameters_in({"Comment": json.dumps({"prompt": prompt, "uc": ""}), "Software": "NovelAI"})
+    assert said is not None
+    assert said.fields.get(SYNTAX) == title
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"), [("(a b)1.3", "InvokeAI"), ("(a)2, b", "InvokeAI"), ("(a).5 b", "InvokeAI"), ("(a)b", None)]
+)
+def test_weights_of_invokeai_are_still_seen(prompt: str, title: str | None) -> None:
+    said = parameters_in({"invokeai_metadata": json.dumps({"positive_prompt": prompt})})
+    assert said is not None
+    assert said.fields.get(SYNTAX) == title
 
 
 def save(path: Path, **chunks: str) -> Path:
