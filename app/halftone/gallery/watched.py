@@ -1,6 +1,7 @@
 """Lists the pictures in watched folders: of other programs, and of Halftone where its own history does not know them."""
 
 import io
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +19,14 @@ from halftone.metadata.comfy import parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.picture import PICTURES
 from halftone.metadata.picture_settings import said_in
-from halftone.metadata.reading import Parameters, parse_parameters, read_picture
+from halftone.metadata.reading import Found, Parameters, parse_parameters, read_picture
 from halftone.settings.picture_files import opened_picture
 
 ENDINGS: Final = PICTURES
 THUMBNAIL: Final = 256
 """Pixels of the longer edge."""
 _AT_ONCE: Final = 200
+log = logging.getLogger(__name__)
 _LORA: Final = re.compile(r"<lora:([^:<>]{1,200})[:>]")
 
 
@@ -116,13 +118,25 @@ def _said(path: Path) -> tuple[int, int, Parameters]:
         found = read_picture(path)
     except HalftoneError:
         return 0, 0, Parameters()
-    said = said_in(found) or (parse_parameters(found.parameters) if found.parameters else None)
-    if said is not None:
-        return width, height, said
+    except Exception:  # whatever one picture fails of, the others are listed
+        log.warning("%s cannot be read", path, exc_info=True)
+        return 0, 0, Parameters()
     try:
-        return width, height, parameters_of(found.graph, found.size) if found.graph else Parameters()
+        return width, height, _said_in(found)
     except NotPlainError:
         return width, height, Parameters()
+    except Exception:  # as above
+        log.warning("the settings of %s cannot be read", path, exc_info=True)
+        return width, height, Parameters()
+
+
+def _said_in(found: Found) -> Parameters:
+    """Raises NotPlainError."""
+    if (said := said_in(found)) is not None:
+        return said
+    if found.parameters:
+        return parse_parameters(found.parameters)
+    return parameters_of(found.graph, found.size) if found.graph else Parameters()
 
 
 def _pictures(root: str, places: dict[str, int | None], closed: list[str]) -> Iterator[tuple[str, os.stat_result]]:

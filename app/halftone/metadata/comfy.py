@@ -79,6 +79,8 @@ def parameters_of(graph: str, size: tuple[int, int] | None = None) -> Parameters
         raise NotPlainError(Words("it saves no picture"))
     if len(ways) == 1:
         return next(iter(ways.values())).parameters()
+    if len(ways) > MOST:
+        raise NotPlainError(Words("it saves several pictures"))
     fitting = [said for way in ways.values() if _fits(said := way.parameters(), size)]
     if len(fitting) != 1:
         raise NotPlainError(Words("it saves several pictures"))
@@ -166,8 +168,12 @@ class _Way:
         ways = [to for name in _PICTURES if (to := self._graph.behind(node, name)) is not None]
         return any(self._is_sampled(to, (left - 1) // len(ways)) for to in ways)
 
-    def _passes(self, last: Node) -> tuple[Node, dict[str, Any]]:
-        """(the sampler that began, the fields of Hires. fix where another one went over its picture)."""
+    def _passes(self, last: Node, left: int = MOST) -> tuple[Node, dict[str, Any]]:
+        """(the sampler that began, the fields of Hires. fix where another one went over its picture). left: samplers that may be
+        before. Raises NotPlainError.
+        """
+        if left == 0:
+            raise NotPlainError(Words("it has more than {0} samplers in a row", (MOST,)))
         node = self._graph.behind(last, "latent_image")
         scale: Any = None
         upscaler = "Latent"
@@ -195,7 +201,7 @@ class _Way:
         second = sampling_of(self._graph, last)
         if second.span[0] > 0 and scale is None:
             return node, self._refined(sampling_of(self._graph, node), second)
-        first, before = self._passes(node)
+        first, before = self._passes(node, left - 1)
         if before:
             self._note(last)
             return first, before

@@ -33,6 +33,10 @@ MOST: Final = 64
 """Nodes in a chain."""
 LARGEST: Final = 2**64
 """The end of ComfyUI's seeds."""
+LONGEST_KIND: Final = 48
+"""Letters of a kind that is shown or compared."""
+_LONGEST: Final = 2**17
+"""Letters of a text that is joined of others."""
 
 
 class NotPlainError(Exception):
@@ -56,13 +60,24 @@ class Graph:
     def __init__(self, nodes: Mapping[str, Any]) -> None:
         self.nodes = nodes
         self.strange: dict[str, None] = {}
+        self._places: dict[tuple[int, str], Place | None] = {}
+        self._values: dict[tuple[int, str], Any] = {}
 
     def note(self, node: Node) -> None:
         """Remember a node that is not understood."""
         self.strange[kind_of(node)] = None
 
-    def place(self, node: Node, name: str) -> Place | None:
-        """What an input comes from, over nodes that only pass it on."""
+    def place(self, node: Node, name: str, left: int = MOST) -> Place | None:
+        """What an input comes from, over nodes that only pass it on; None too for one that depends on itself, or on more than
+        `left` others.
+        """
+        key = (id(node), name)
+        if key not in self._places:
+            self._places[key] = None  # for who asks on the way
+            self._places[key] = self._place(node, name, left)
+        return self._places[key]
+
+    def _place(self, node: Node, name: str, left: int) -> Place | None:
         found: Any = node
         for _ in range(MOST):
             link = inputs_of(found).get(name)
@@ -71,7 +86,7 @@ class Graph:
             if found is None:
                 return None
             if kind_of(found) in _SWITCHES:
-                on = self.value(found, _SWITCHES[kind_of(found)])
+                on = self.value(found, _SWITCHES[kind_of(found)], left - 1)
                 name = "on_true" if on is True else "on_false"
             elif kind_of(found) in _PASSES:
                 name = next(iter(inputs_of(found)), "")
@@ -95,17 +110,30 @@ class Graph:
         return found
 
     def value(self, node: Node, name: str, left: int = MOST) -> Any:
-        """An input, or what another node that only holds a value gives to it; None for none."""
+        """An input, or what another node that only holds a value gives to it; None for none. Raises NotPlainError."""
         value = inputs_of(node).get(name)
         if not isinstance(value, list):
             return value
-        behind = self.behind(node, name) if left else None
-        if behind is None:
+        key = (id(node), name)
+        if key not in self._values:
+            self._values[key] = None  # for who asks on the way
+            self._values[key] = self._value(node, name, left) if left > 0 else None
+        return self._values[key]
+
+    def _value(self, node: Node, name: str, left: int) -> Any:
+        """The value that comes from another node."""
+        found = self.place(node, name, left)
+        if found is None:
             return None
-        if kind_of(behind) == _JOINS:
-            parts = [self.value(behind, one, left - 1) for one in ("string_a", "string_b", "delimiter")]
-            return f"{parts[0]}{parts[2]}{parts[1]}" if all(isinstance(one, str) for one in parts) else None
-        return self.value(behind, _LITERALS[kind_of(behind)], left - 1) if kind_of(behind) in _LITERALS else None
+        kind = kind_of(found.node)
+        if kind == _JOINS:
+            parts = [self.value(found.node, one, left - 1) for one in ("string_a", "string_b", "delimiter")]
+            if not all(isinstance(one, str) for one in parts):
+                return None
+            if sum(map(len, parts)) > _LONGEST:
+                raise NotPlainError(Words("the text of the node {0} is too long", (kind,)))
+            return f"{parts[0]}{parts[2]}{parts[1]}"
+        return self.value(found.node, _LITERALS[kind], left - 1) if kind in _LITERALS else None
 
     def text(self, node: Node, name: str) -> str:
         """Text of an input. Raises NotPlainError."""
@@ -138,7 +166,7 @@ class Graph:
 def kind_of(node: object) -> str:
     """A node's kind, safe in a sentence."""
     kind = cast("dict[str, Any]", node).get("class_type") if isinstance(node, dict) else None
-    return kind[:48] if isinstance(kind, str) and kind.isprintable() else "?"
+    return kind[:LONGEST_KIND] if isinstance(kind, str) and kind.isprintable() else "?"
 
 
 def inputs_of(node: Any) -> Node:

@@ -6,9 +6,11 @@ order; links; subgraphs, each of which a node elsewhere stands for, as group nod
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.comfy_graph import EMPTY, MOST, Node
+from halftone.metadata.comfy_graph import EMPTY, LONGEST_KIND, MOST, Node
 
 WIDGETS: Final[dict[str, str]] = {
     "AlignYourStepsScheduler": "model_type steps denoise",
@@ -134,8 +136,11 @@ class _Link(NamedTuple):
     kind: object
 
 
-class _Scope(NamedTuple):
-    """One graph: the whole one, or a subgraph in the place of a node (outer, of the scope around it)."""
+@dataclass(frozen=True)
+class _Scope:
+    """One graph: the whole one, or a subgraph in the place of a node (outer, of the scope around it). What is looked up for each
+    of its nodes is indexed once.
+    """
 
     prefix: str
     nodes: dict[str, Node]
@@ -143,6 +148,56 @@ class _Scope(NamedTuple):
     definition: Node
     around: "_Scope | None"
     outer: Node
+
+    @cached_property
+    def setters(self) -> dict[str, Node]:
+        """What a GetNode names -> the first SetNode of that name."""
+        found: dict[str, Node] = {}
+        for node in self.nodes.values():
+            if _kind(node) == "SetNode":
+                found.setdefault(_wire(node), node)
+        return found
+
+    @cached_property
+    def passing(self) -> dict[int, dict[str, object]]:
+        """Bypassed nodes by their ids -> the types of their inputs -> the first link of each."""
+        return {}
+
+    @cached_property
+    def declared(self) -> list[Node]:
+        """The inputs of a subgraph."""
+        return _dicts(self.definition.get("inputs"))
+
+    @cached_property
+    def given(self) -> dict[str, object]:
+        """Inputs of the node in a subgraph's place -> their links."""
+        found: dict[str, object] = {}
+        for one in _dicts(self.outer.get("inputs")):
+            found.setdefault(str(one.get("name")), one.get("link"))
+        return found
+
+    @cached_property
+    def shown(self) -> dict[tuple[str, str], Any]:
+        """(the node within, "-1" for an input of the subgraph; the widget) -> its value at the node in the subgraph's place."""
+        return dict(reversed(_shown(self.outer)))
+
+    @cached_property
+    def promoted(self) -> dict[str, list[tuple[str, Any]]]:
+        """Nodes within -> their widgets' names and values that the node in the subgraph's place shows and changes."""
+        found: dict[str, list[tuple[str, Any]]] = {}
+        for (inner, name), value in _shown(self.outer) if self.around is not None else ():
+            if value is not None:
+                found.setdefault(inner, []).append((name, value))
+        return found
+
+    @cached_property
+    def leaving(self) -> dict[int, object]:
+        """Outputs of a subgraph -> the first link to each."""
+        found: dict[int, object] = {}
+        for one in _dicts(self.definition.get("links")):
+            if str(one.get("target_id")) == _OUTPUTS and isinstance(slot := one.get("target_slot"), int):
+                found.setdefault(slot, one.get("id"))
+        return found
 
 
 class _Value(NamedTuple):
@@ -199,7 +254,7 @@ class _Editor:
         return _as_subgraph(group, node) if group else None
 
     def _inputs(self, scope: _Scope, node: Node) -> dict[str, Any]:
-        found = dict(_widgets(node)) | dict(_promoted(scope, node))
+        found = dict(_widgets(node)) | dict(scope.promoted.get(str(node.get("id")), ()))
         for one in _dicts(node.get("inputs")):
             came = self._resolved(scope, one.get("link"), MOST)
             if came is not None:
@@ -224,18 +279,17 @@ class _Editor:
         inner = self._within(scope, link.origin)
         if inner is None:
             return [scope.prefix + link.origin, link.slot]
-        return self._resolved(inner, _leaving(inner.definition, link.slot), left - 1)
+        return self._resolved(inner, inner.leaving.get(link.slot), left - 1)
 
     def _from_outside(self, scope: _Scope, link: _Link, left: int) -> list[Any] | _Value | None:
         """What the node in the subgraph's place is given, or its widget's value."""
-        declared = _dicts(scope.definition.get("inputs"))
-        if scope.around is None or not 0 <= link.slot < len(declared):
+        if scope.around is None or not 0 <= link.slot < len(scope.declared):
             return None
-        name = str(declared[link.slot].get("name"))
-        given = next((one.get("link") for one in _dicts(scope.outer.get("inputs")) if one.get("name") == name), None)
+        name = str(scope.declared[link.slot].get("name"))
+        given = scope.given.get(name)
         if given is not None:
             return self._resolved(scope.around, given, left - 1)
-        value = next((value for key, value in _shown(scope.outer) if key == ("-1", name)), None)
+        value = scope.shown.get(("-1", name))
         return None if value is None else _Value(value)
 
 
@@ -301,24 +355,16 @@ def _as_subgraph(group: Node, outer: Node) -> Node:
 
 def _passed_on(scope: _Scope, node: Node, link: _Link) -> object:
     """The link that a bypassed node, a reroute or a named wire passes on."""
-    inputs = _dicts(node.get("inputs"))
-    if _kind(node) == "GetNode":
-        name = _list(node.get("widgets_values"))[:1]
-        setters = (
-            one for one in scope.nodes.values() if _kind(one) == "SetNode" and _list(one.get("widgets_values"))[:1] == name
-        )
-        inputs = _dicts(next(setters, cast("Node", {})).get("inputs"))
-    if node.get("mode") == _BYPASSED:
-        inputs = [one for one in (*inputs[link.slot : link.slot + 1], *inputs) if one.get("type") == link.kind]
-    return inputs[0].get("link") if inputs else None
-
-
-def _leaving(definition: Node, slot: int) -> object:
-    """The link to an output of a subgraph."""
-    for one in _dicts(definition.get("links")):
-        if str(one.get("target_id")) == _OUTPUTS and one.get("target_slot") == slot:
-            return one.get("id")
-    return None
+    source = scope.setters.get(_wire(node), cast("Node", {})) if _kind(node) == "GetNode" else node
+    inputs = _list(source.get("inputs"))
+    if node.get("mode") != _BYPASSED:
+        return next((one.get("link") for one in inputs if isinstance(one, dict)), None)
+    own = _dict(inputs[link.slot]) if 0 <= link.slot < len(inputs) else {}
+    if own and own.get("type") == link.kind:
+        return own.get("link")
+    if id(source) not in scope.passing:
+        scope.passing[id(source)] = {str(one.get("type")): one.get("link") for one in reversed(_dicts(inputs))}
+    return scope.passing[id(source)].get(str(link.kind))
 
 
 def _widgets(node: Node) -> Iterator[tuple[str, Any]]:
@@ -328,7 +374,7 @@ def _widgets(node: Node) -> Iterator[tuple[str, Any]]:
         yield from _dict(values).items()
         return
     row = _list(values)
-    known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)) else "")
+    known = WIDGETS.get(_kind(node), "width height" if EMPTY.fullmatch(_kind(node)[:LONGEST_KIND]) else "")
     if not known:  # names that no node has
         yield from ((f"widget {at}", one) for at, one in enumerate(row) if isinstance(one, str))
         yield from ((f"lora_{at}", one) for at, one in enumerate(row) if "lora" in _dict(one))
@@ -345,14 +391,6 @@ def _is_control(value: object) -> bool:
     return isinstance(value, bool) or value in _AFTER
 
 
-def _promoted(scope: _Scope, node: Node) -> Iterator[tuple[str, Any]]:
-    """Values of a node in a subgraph that the node in its place shows and changes."""
-    if scope.around is not None:
-        for (inner, name), value in _shown(scope.outer):
-            if inner == str(node.get("id")) and value is not None:
-                yield name, value
-
-
 def _shown(outer: Node) -> list[tuple[tuple[str, str], Any]]:
     """((the node within, "-1" for an input of the subgraph; the widget), its value) of a subgraph's node, in order."""
     listed = _dict(outer.get("properties")).get("proxyWidgets")
@@ -360,6 +398,11 @@ def _shown(outer: Node) -> list[tuple[tuple[str, str], Any]]:
     if listed is None:
         keys = [("-1", str(one.get("name"))) for one in _dicts(outer.get("inputs")) if one.get("widget")]
     return list(zip(keys, _list(outer.get("widgets_values")), strict=False))
+
+
+def _wire(node: Node) -> str:
+    """The name of what a SetNode and its GetNodes pass on."""
+    return str(_list(node.get("widgets_values"))[:1])
 
 
 def _kind(node: Node) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from halftone.metadata.comfy_graph import EMPTY
+from halftone.metadata.comfy_graph import EMPTY, kind_of
 from halftone.metadata.reading import SYNTAX, Parameters, lora_tag, value_text, whole_signs
 
 Values = Mapping[str, Any]
@@ -20,10 +20,12 @@ XMP: Final = ("XML:com.adobe.xmp", "xmp")
 _MOST: Final = 2**22
 """Letters of a text that is read."""
 INVOKE: Final = "InvokeAI"
-_COMPEL: Final = re.compile(r"[\w)][+]{1,9}(?=\W|$)|\)-{1,9}(?=\W|$)|\)\d*\.?\d+(?=\W|$)|\)\.(?:and|blend|swap)\(")
+_COMPEL: Final = re.compile(
+    r"[\w)][+]{1,9}(?=\W|$)|\)-{1,9}(?=\W|$)|\)(?:\d{1,20}(?:\.\d{1,20})?|\.\d{1,20})(?=\W|$)|\)\.(?:and|blend|swap)\("
+)
 """Weights as InvokeAI writes them: word++, (two words)1.3, ("a", "b").and()."""
-_BRACES: Final = re.compile(r"[{}]|-?\d*\.?\d+::")
-"""Weights as NovelAI writes them: {word}, 1.3::word::."""
+_BRACES: Final = re.compile(r"[{}]|(?<![\d.])-?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})::")
+"""Weights as NovelAI writes them: {word}, 1.3::word::. A number is looked for where it begins only."""
 _NEGATIVE: Final = re.compile(r"\[([^\[\]]*)\]")
 """A negative prompt within the prompt, as early InvokeAI has it."""
 _FLAG: Final = re.compile(r"-(\w+)\s+([\w.]+)")
@@ -262,7 +264,7 @@ def _ruined(values: Values) -> Parameters:
 
 def _civitai(graph: Values, said: Values) -> Parameters:
     """Its first pictures have what the user asked for beside a graph of ComfyUI's; models are numbers there."""
-    nodes = [one for one in map(_dict, graph.values()) if EMPTY.fullmatch(str(one.get("class_type")))]
+    nodes = [one for one in map(_dict, graph.values()) if EMPTY.fullmatch(kind_of(one))]
     latent = _dict(nodes[0].get("inputs")) if nodes else {}
     begun = str(said.get("workflowId") or said.get("workflow")).startswith("img2img")
     kept = {name: value for name, value in said.items() if name != "denoise" or begun}

@@ -19,6 +19,8 @@ _HIDDEN: Final = (b"stealth_pngcomp", b"stealth_pnginfo")
 """What begins a text in the lowest bits of the alpha channel, compressed with gzip or plain; column by column."""
 _LENGTH: Final = 4
 """Bytes of the length that follows, in bits."""
+_DIGITS: Final = b"01" * 128
+"""Each byte -> the digit of its lowest bit."""
 _BESIDE: Final = (".txt", ".json", ".swarm.json")
 
 
@@ -86,5 +88,5 @@ def _hidden_text(path: Path) -> str:
 
 def _from_bits(values: bytes) -> bytes:
     """Put the lowest bit of each byte together, eight of them to a byte, the highest first."""
-    bits = bytes(value & 1 for value in values[: len(values) // 8 * 8])
-    return int("".join(map(str, bits)) or "0", 2).to_bytes(len(bits) // 8)
+    bits = values[: len(values) // 8 * 8].translate(_DIGITS)
+    return int(bits or b"0", 2).to_bytes(len(bits) // 8)

@@ -13,8 +13,7 @@ import subprocess
 
 NOT_FOUND = (
     "Halftone was not found. Install it, or write its command, such as the path of halftone.sh or halftone.bat in the folder "
-    "installer of Halftone, into the file command.txt in the folder of this extension. The environment variable HALFTONE works, "
-    "too."
+    "installer of Halftone, into the file command.txt in this extension's folder. The environment variable HALFTONE works too."
 )
 COMMAND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "command.txt")
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

@@ -25,6 +25,7 @@ from halftone.session.ports import Clock, Delay, Executor
 from halftone.session.store import Store
 from halftone.session.writing import tell_not_written
 from halftone.settings.databases import database_words
+from halftone.settings.places import log_dir
 
 _FOLLOWED: Final = 2000
 """Pictures of the history that are listed before what is shown is read again."""
@@ -139,6 +140,9 @@ def _said(path: str) -> tuple[Parameters | None, ErrorFacts | None]:
         return said_by(Path(path)), None
     except HalftoneError as error:
         return None, error.as_facts()
+    except Exception as error:  # noqa: BLE001 - whatever one picture fails of, the others are described
+        _log.warning("the settings of %s cannot be read", path, exc_info=True)
+        return None, ErrorFacts(code="internal", facts={"detail": f"{type(error).__name__}: {error}", "log": str(log_dir())})
 
 
 class Gallery:
