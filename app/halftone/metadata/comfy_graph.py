@@ -149,7 +149,7 @@ class Graph:
             return None
         return self.number(node, name, usual)
 
-    def number(self, node: Node, name: str, usual: int | None = None) -> int | float:
+    def number(self, node: Node, name: str, usual: float | None = None) -> int | float:
         """A number of an input; usual: where the node has none. Raises NotPlainError."""
         found = self.value(node, name)
         if found is None and name not in inputs_of(node):

@@ -423,8 +423,7 @@ class Flight:
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
                 if now.added is not None:
-                    predicted, *rest = args
-                    args, now.added = (predicted + now.added.to(predicted), *rest), None
+                    args, now.added = _with_added(args, now.added), None
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step
@@ -540,6 +539,11 @@ def _is_sound(state: Snapshot) -> bool:
             raise
         forget_frames(error)
         return False
+
+
+def _with_added(args: tuple[Any, ...], added: torch.Tensor) -> tuple[Any, ...]:
+    """The arguments of a scheduler's step with something added to the prediction, which is the first."""
+    return (args[0] + added.to(args[0]), *args[1:])
 
 
 def _shape(tensor: torch.Tensor) -> torch.Tensor:
