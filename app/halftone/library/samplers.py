@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import OPTION_PARAMETERS, THRESHOLD
 from halftone.contract.request import BY_DIFFUSERS, KARRAS, SCHEDULES, split_sampler
 from halftone.contract.wording import Words, either
 
@@ -78,6 +79,7 @@ SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "rho": (KARRAS, "Polyexponential"),
     "discard_penultimate": SCHEDULES,
     ZERO_SNR: SCHEDULES,
+    **{name: SCHEDULES for name, one in OPTION_PARAMETERS.items() if THRESHOLD in (name, one.of)},
 }
 """Those that all of them take -> with these schedules."""
 OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)

@@ -13,7 +13,16 @@ import msgspec
 
 from halftone import __version__
 from halftone.contract.facts import PictureFacts
-from halftone.contract.parameters import BY_FIELD, FREEU, NOISE_SOURCE, OPTION_PARAMETERS, PAG, Parameter, option_numbers
+from halftone.contract.parameters import (
+    BY_FIELD,
+    FREEU,
+    NOISE_SOURCE,
+    OPTION_PARAMETERS,
+    PAG,
+    THRESHOLD,
+    Parameter,
+    option_numbers,
+)
 from halftone.contract.plan import Plan
 from halftone.contract.preprocessors import NONE
 from halftone.contract.request import (
@@ -179,7 +188,7 @@ def _text(one: Parameter, number: float) -> str:
     return one.text(number) or number_text(number)
 
 
-_ENABLED: Final = {FREEU: "freeu_enabled", PAG: "pagi_enabled"}
+_ENABLED: Final = {FREEU: "freeu_enabled", PAG: "pagi_enabled", THRESHOLD: "dynthres_enabled"}
 """Options -> what Forge writes for them beside their numbers."""
 
 

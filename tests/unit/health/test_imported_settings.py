@@ -120,6 +120,12 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             {"options": {"pag_scale": 3.0, "pag_attenuation": 10.0, "pag_end": 0.8}},
             (),
         ),
+        (
+            "Euler, Schedule type: Karras, dynthres_enabled: True, dynthres_mimic_scale: 7, dynthres_mimic_mode: Half Cosine Up, "
+            "dynthres_separate_feature_channels: enable, dynthres_variability_measure: STD, dynthres_interpolate_phi: 0.9",
+            {"options": {"threshold_scale": 7.0, "threshold_mode": 6, "threshold_variability": 1, "threshold_phi": 0.9}},
+            (),
+        ),
         ("Euler, freeu_b1: 1.5", {"options": {}}, ("freeu_b1: 1.5",)),
         (
             "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",

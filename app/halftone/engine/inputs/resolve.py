@@ -17,7 +17,7 @@ from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OUR_OPTIONS, option_flag
+from halftone.contract.parameters import OUR_OPTIONS, THRESHOLD, option_flag
 from halftone.contract.preprocessors import NONE
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
@@ -157,12 +157,16 @@ def _options(pipe: Any, options: Mapping[str, OptionValue]) -> dict[str, Any]:
     return found
 
 
-def _check_skipping(wanted: Mapping[str, Any]) -> None:
-    """Raise setting-bad-value for skip-layer guidance that would do nothing: pipelines only add it to ordinary guidance."""
+def _check_guidance(wanted: Mapping[str, Any], options: Mapping[str, OptionValue]) -> None:
+    """Raise setting-bad-value for what would do nothing, because it changes ordinary guidance, and for two ways to change it."""
     guidance = wanted.get("guidance_scale")
-    if wanted.get(_SKIPPING) and guidance is not None and guidance <= 1:
-        value, allowed = Words("set at guidance 1, where it does nothing"), Words("more guidance")
-        raise HalftoneError("setting-bad-value", name=option_flag(_SKIPPING), value=value, allowed=allowed)
+    for name in (_SKIPPING, THRESHOLD):
+        if options.get(name) and guidance is not None and guidance <= 1:
+            value, allowed = Words("set at guidance 1, where it does nothing"), Words("more guidance")
+            raise HalftoneError("setting-bad-value", name=option_flag(name), value=value, allowed=allowed)
+    if options.get(THRESHOLD) and options.get("guidance_rescale"):
+        value, allowed = Words("used with {0}", (option_flag("guidance_rescale"),)), Words("one of the two")
+        raise HalftoneError("setting-bad-value", name=option_flag(THRESHOLD), value=value, allowed=allowed)
 
 
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
@@ -187,7 +191,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         **_started(accepted, inputs, start),
         **_options(pipe, inputs.options),
     }
-    _check_skipping(wanted)
+    _check_guidance(wanted, inputs.options)
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []

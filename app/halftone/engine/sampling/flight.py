@@ -420,6 +420,7 @@ class Flight:
                 if isinstance(scheduler, SolverScheduler):  # pipelines of flow models give none
                     kwargs.setdefault("generator", now.generator)
                     scheduler.given = next(tensors_in(now.given), None)
+                    scheduler.guidance = float(getattr(self.loaded.pipe, "guidance_scale", 1.0))
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
                 if now.added is not None:

@@ -34,6 +34,7 @@ from halftone.engine.sampling.sigma_schedules import (
 )
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
+from halftone.engine.sampling.thresholding import Thresholding, thresholded
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
@@ -66,7 +67,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
     discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
-    DPM2; the rest as in diffusers' schedulers, whose configurations it takes.
+    DPM2; threshold_*: dynamic thresholding; the rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -99,7 +100,31 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_churn: float = 0.0,
         s_tmin: float = 0.0,
         s_tmax: float = 0.0,
+        threshold_scale: float = 0.0,
+        threshold_percentile: float = 1.0,
+        threshold_mode: int = 0,
+        threshold_scale_min: float = 0.0,
+        threshold_cfg_mode: int = 0,
+        threshold_cfg_scale_min: float = 0.0,
+        threshold_value: float = 1.0,
+        threshold_together: int = 0,
+        threshold_startpoint: int = 0,
+        threshold_variability: int = 0,
+        threshold_phi: float = 1.0,
     ) -> None:
+        self._thresholding = Thresholding(
+            threshold_scale,
+            threshold_percentile,
+            (threshold_mode, threshold_scale_min),
+            (threshold_cfg_mode, threshold_cfg_scale_min),
+            threshold_value,
+            not threshold_together,
+            not threshold_startpoint,
+            not threshold_variability,
+            threshold_phi,
+        )
+        self.guidance = 1.0
+        """The pipeline's guidance in this step, which dynamic thresholding needs."""
         self._prediction = prediction_type
         self._flow = use_flow_sigmas
         self._shift = shift if flow_shift == 1 else flow_shift
@@ -290,6 +315,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         def noise(_sigma: float, _after: float) -> Tensor:
             return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
 
+        if self._thresholding.scale:
+            denoised = denoised + self._threshold(self._thresholding, model_output, latents, call.sigma)
         run = self._run(self.levels, noise)
         run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
@@ -301,6 +328,15 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)
+
+    def _threshold(self, asked: Thresholding, output: Tensor, latents: Tensor, sigma: float) -> Tensor:
+        """What thresholding changes; whatever was added to the guided output stays. Raises ValueError without guidance."""
+        if self.given is None or len(self.given) != 2 * len(output) or self.trained_table is None:
+            raise ValueError("dynamic thresholding without a negative prompt")
+        parts = self.given[:, : output.shape[1]].to(torch.float32).chunk(2)
+        plain = self._denoised(parts[0] + self.guidance * (parts[1] - parts[0]), latents, sigma)
+        negative, own = (self._denoised(part, latents, sigma) for part in parts)
+        return thresholded(asked, negative, own, self.guidance, Diffusion(self.trained_table).time(sigma)) - plain
 
     def _denoised(self, output: Tensor, latents: Tensor, sigma: float) -> Tensor:
         if self._flow or self._prediction == "epsilon":

@@ -47,7 +47,7 @@ _SAYS_NOTHING: Final = frozenset(
     {
         "Version", "Model hash", "VAE hash", "Lora hashes", "Hashes", "User", "Created Date", "Precision", "Numerics", "Cure",
         "Styles", "Template", "Negative Template", "VAE Encoder", "freeu_enabled",
-        "pagi_enabled",
+        "pagi_enabled", "dynthres_enabled",
     }
 )  # fmt: skip
 """Fields that do not change the picture."""
