@@ -46,7 +46,7 @@ CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
 NAMES = re.compile(
     r"[\w.-]+ (PR )?#\d+|--[\w-]+|\{\w+\}|pillow-jxl-plugin|[\w./-]*[_./][\w./-]*|"
-    r"\b(halftone( fetch)?|diffusers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin|schnell)\b",
+    r"\b(halftone( fetch)?|diffusers|transformers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin|schnell)\b",
     re.IGNORECASE,
 )
 ENGLISH = re.compile(r"\b[a-z]{3,}\b")

@@ -135,6 +135,10 @@ def test_a_folder_that_is_no_depth_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["CLIPModel"]}')
     with pytest.raises(HalftoneError, match=r"config\.json names no depth model"):
         check_preprocessors((control,))
+    for config in ('"model_type": "zoedepth"', '"model_type": "depth_anything", "depth_estimation_type": "metric"'):
+        (tmp_path / "config.json").write_text(f'{{"architectures": ["ItsForDepthEstimation"], {config}}}')
+        with pytest.raises(HalftoneError, match="near would be black"):
+            check_preprocessors((control,))
     (tmp_path / "config.json").write_text('{"architectures": ["DPTForDepthEstimation"], "model_type": "dpt"}')
     check_preprocessors((control,))
     with pytest.raises(HalftoneError, match="cannot be loaded as a depth model"):

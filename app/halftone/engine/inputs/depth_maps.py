@@ -1,4 +1,4 @@
-"""Depth maps of control pictures, by a model of the user's in transformers' layout (Depth Anything, DPT, ZoeDepth, …)."""
+"""Depth maps of control pictures, by a model of the user's in transformers' layout (Depth Anything, DPT)."""
 
 from pathlib import Path
 from typing import Any

@@ -74,7 +74,7 @@ def _canny(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
 
 
 def _lineart(picture: Pixels, _thresholds: tuple[float, ...]) -> Pixels:
-    """How much darker a pixel is than those around it; half of all lines are brighter than 127."""
+    """How much darker a pixel is than those around it, scaled by the median of the lines."""
     given = picture.astype(np.float32)
     darker = np.min(cv2.GaussianBlur(given, (0, 0), 6.0) - given, axis=2).clip(0, 255)
     lines = darker[darker > 8]
@@ -112,7 +112,7 @@ def _threshold(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
 
 
 def _luminance(picture: Pixels, thresholds: tuple[float, ...]) -> Pixels:
-    """L of Lab. The extension gives RGB where OpenCV is asked for BGR, and ControlNets were trained beside that."""
+    """L of Lab. The extension gives OpenCV red in the place of blue, and so is it here."""
     return _bent(np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2LAB), np.uint8)[:, :, 0], thresholds[0])
 
 

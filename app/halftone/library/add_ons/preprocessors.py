@@ -12,6 +12,9 @@ from halftone.contract.wording import Words, either
 from halftone.library.files.folder import read_json
 
 _FILES: Final = ("config.json", "preprocessor_config.json", "model.safetensors")
+_NEAR_IS_WHITE: Final = ("depth_anything", "dpt")
+"""Kinds of models whose numbers grow towards the camera. Metric ones, such as ZoeDepth and Depth Pro, give distances."""
+_RELATIVE: Final = "relative"
 
 
 def check_preprocessors(controls: Iterable[Control]) -> None:
@@ -56,3 +59,6 @@ def _check_depth(folder: str) -> None:
     kinds = cast("list[str]", config.get("architectures") or [])
     if not any(str(kind).endswith("ForDepthEstimation") for kind in kinds):
         raise HalftoneError("preprocessor-model", path=place.name, detail=Words("config.json names no depth model"))
+    if config.get("model_type") not in _NEAR_IS_WHITE or config.get("depth_estimation_type", _RELATIVE) != _RELATIVE:
+        detail = Words("it measures distances, so near would be black, while ControlNets read near as white")
+        raise HalftoneError("preprocessor-model", path=place.name, detail=detail)
