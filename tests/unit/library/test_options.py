@@ -47,7 +47,8 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
         "pag_attenuation, pag_end, pag_scale, pag_start, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, "
         "sigma_max, sigma_min, sigmas, "
         "threshold_cfg_mode, threshold_cfg_scale_min, threshold_mode, threshold_percentile, threshold_phi, threshold_scale, "
-        "threshold_scale_min, threshold_startpoint, threshold_together, threshold_value, threshold_variability, timesteps, zero_snr."
+        "threshold_scale_min, threshold_startpoint, threshold_together, threshold_value, threshold_variability, "
+        "timesteps, zero_snr."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")

@@ -40,8 +40,8 @@ def freeu_of(options: Mapping[str, OptionValue]) -> FreeU | None:
     if version is None or not options.get(FREEU):
         return None
     numbers = {name: option_value(options, f"freeu_{name}") for name in ("b1", "b2", "s1", "s2", "start", "end")}
-    pairs = tuple((numbers[f"{name}1"], numbers[f"{name}2"]) for name in "bs")
-    return FreeU(version, *pairs, (numbers["start"], numbers["end"]))
+    stream, skip = ((numbers[f"{name}1"], numbers[f"{name}2"]) for name in "bs")
+    return FreeU(version, stream, skip, (numbers["start"], numbers["end"]))
 
 
 @contextmanager

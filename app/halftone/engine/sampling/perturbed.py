@@ -44,7 +44,7 @@ def perturbed_of(options: Mapping[str, OptionValue]) -> Perturbed | None:
     return Perturbed(scale, option_value(options, "pag_attenuation"), span) if scale else None
 
 
-def middle_attentions(unet: nn.Module) -> list[nn.Module]:
+def middle_attentions(unet: nn.Module) -> list[Any]:
     """The self-attentions of the middle block."""
     middle: Any = getattr(unet, "mid_block", None)
     held = cast("list[Any]", list(getattr(middle, "attentions", None) or ()))

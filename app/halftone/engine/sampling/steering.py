@@ -49,7 +49,7 @@ class Steering:
     def __init__(self, pipe: Any, options: Mapping[str, OptionValue]) -> None:
         self._pipe = pipe
         self._freeu, self._perturbed = freeu_of(options), perturbed_of(options)
-        network = getattr(pipe, _UNET, None)
+        network: Any = getattr(pipe, _UNET, None)
         if self._freeu is not None:
             _check_unet(network, FREEU)
             check_freeu(network, self._freeu)
