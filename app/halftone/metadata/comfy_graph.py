@@ -142,7 +142,7 @@ class Graph:
             raise NotPlainError(Words("{0} of the node {1} comes from another node", (name, kind_of(node))))
         return whole_signs(found).strip()
 
-    def known(self, node: Node, name: str, usual: int | None = None) -> int | float | None:
+    def known(self, node: Node, name: str, usual: float | None = None) -> int | float | None:
         """A number of an input; None where it comes from a node that is not understood, which is noted. Raises NotPlainError."""
         if self.value(node, name) is None and (source := self.behind(node, name)) is not None:
             self.note(source)

@@ -90,8 +90,8 @@ def test_it_works_in_float16_from_a_picture_and_in_the_second_pass(
 ) -> None:
     options = {"freeu": 2}
     hires = Hires(scale=2.0, upscaler="lanczos", steps=2, strength=1.0)
-    several: tuple[dict[str, Any], ...] = ({"hires": hires}, {"precision": "float16"})
-    for more in several:
+    ways: tuple[dict[str, Any], ...] = ({"hires": hires}, {"precision": "float16"})
+    for more in ways:
         own, plain = (generate(engine, models["sd15"], options=given, **more)[0] for given in (options, {}))
         assert {one.state for one in own.images} == {"clean"}
         assert not np.array_equal(pixels(own), pixels(plain))

@@ -328,3 +328,22 @@ def test_a_very_long_line_is_read_at_once() -> None:
     words = "a " * 100_000
     assert not holds_parameters(words)
     assert taken(words).request.prompt == words.strip()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"freeu": 1, "freeu_b1": 1.05, "freeu_s2": 0.123456789, "freeu_start": 0.3},
+        {"freeu": 2},
+        {"freeu": 3, "freeu_b2": 1.6, "pag_scale": 3.3, "pag_attenuation": 12.5, "pag_start": 0.1, "pag_end": 0.7},
+        {
+            "threshold_scale": 7.5, "threshold_percentile": 0.97, "threshold_mode": 7, "threshold_scale_min": 1.5,
+            "threshold_cfg_mode": 3, "threshold_cfg_scale_min": 2.0, "threshold_value": 3.0, "threshold_together": 1,
+            "threshold_startpoint": 1, "threshold_variability": 1, "threshold_phi": 0.6,
+        },
+    ],
+)  # fmt: skip
+def test_what_steers_the_network_comes_back_from_a_picture_exactly(options: dict[str, Any]) -> None:
+    text = a1111_text(resolved(sampler="Euler Karras", options=options), picture_facts())
+    assert taken(text).request.options == options
+    assert not taken(text).left

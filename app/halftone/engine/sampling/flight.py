@@ -420,11 +420,11 @@ class Flight:
                 if isinstance(scheduler, SolverScheduler):  # pipelines of flow models give none
                     kwargs.setdefault("generator", now.generator)
                     scheduler.given = next(tensors_in(now.given), None)
-                    scheduler.guidance = float(getattr(self.loaded.pipe, "guidance_scale", 1.0))
+                    scheduler.guidance = getattr(self.loaded.pipe, "guidance_scale", 1.0)
                 index, now.step, now.calls = now.step, now.step + 1, 0
                 now.given = None
-                if now.added is not None:
-                    args, now.added = _with_added(args, now.added), None
+                added, now.added = now.added, None
+                args = _with_added(args, added)
                 result = self._stepped(scheduler, index, lambda: self._on_host(scheduler, original, args, kwargs))
                 if len(self._schedulers) > 1 and now.step - now.began >= steps_in(scheduler):
                     now.began = now.step
@@ -522,6 +522,11 @@ class Flight:
         return int(declared) if declared else steps_in(self._running)
 
 
+def _with_added(args: tuple[Any, ...], added: torch.Tensor | None) -> tuple[Any, ...]:
+    """A step's arguments, the guided output first, with what a further call adds to that."""
+    return args if added is None else (args[0] + added.to(args[0]), *args[1:])
+
+
 @contextmanager
 def _shortage_told() -> Generator[None]:
     """Turn the end of memory into an error that pipelines do not catch: Sana's would continue without a picture."""
@@ -540,11 +545,6 @@ def _is_sound(state: Snapshot) -> bool:
             raise
         forget_frames(error)
         return False
-
-
-def _with_added(args: tuple[Any, ...], added: torch.Tensor) -> tuple[Any, ...]:
-    """The arguments of a scheduler's step with something added to the prediction, which is the first."""
-    return (args[0] + added.to(args[0]), *args[1:])
 
 
 def _shape(tensor: torch.Tensor) -> torch.Tensor:
