@@ -51,8 +51,6 @@ _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
 """Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
-_WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
-"""What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
 _MODEL: Final = re.compile(r"\.(?:safetensors|ckpt|sft|gguf|pth?)$", re.IGNORECASE)
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
@@ -113,7 +111,6 @@ class _Way:
     def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
         self._graph = Graph(nodes)
         self._note = self._graph.note
-        self._weighted = False
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -137,7 +134,7 @@ class _Way:
             **changes,
             **hires,
             "Version": PROGRAM,
-            SYNTAX: PROGRAM if self._weighted else None,
+            SYNTAX: PROGRAM,  # beside weights, BREAK and where long prompts are cut differ
             STRANGE: ", ".join(self._graph.strange),
         }
         told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
@@ -311,7 +308,7 @@ class _Way:
             elif kind not in _NEGATIVE:
                 self._note(node)
             if kind == _ALL_IN_ONE:
-                return self._words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
+                return _words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
             names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
@@ -328,12 +325,7 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        return self._words(next(filter(None, texts), ""))
-
-    def _words(self, text: str) -> str:
-        """A prompt with the names of embeddings as A1111 has them."""
-        self._weighted |= _WEIGHTED.search(text) is not None
-        return _EMBEDDING.sub(r"\1", text)
+        return _words(next(filter(None, texts), ""))
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
@@ -352,6 +344,11 @@ class _Way:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
         name = self._graph.value(vae, "vae_name") if vae is not None else None
         return name if isinstance(name, str) and name != "Baked VAE" else None
+
+
+def _words(text: str) -> str:
+    """A prompt with the names of embeddings as A1111 has them."""
+    return _EMBEDDING.sub(r"\1", text)
 
 
 def _is_empty(node: Node) -> bool:

@@ -15,7 +15,7 @@ from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
 from halftone.metadata.parameters import a1111_text
-from halftone.metadata.reading import holds_parameters, parse_parameters
+from halftone.metadata.reading import SYNTAX, Parameters, holds_parameters, parse_parameters
 from halftone.settings.store import Settings
 
 A1111 = (
@@ -309,3 +309,9 @@ def test_a_very_long_line_is_read_at_once() -> None:
     words = "a " * 100_000
     assert not holds_parameters(words)
     assert taken(words).request.prompt == words.strip()
+
+
+def test_a_prompt_of_comfyui_is_imported_with_its_rules() -> None:
+    """The same request as with --prompt-syntax comfyui, whatever the prompt."""
+    said = Parameters(prompt="cat BREAK dog", fields={"Steps": "4", "Version": "ComfyUI", SYNTAX: "ComfyUI"})
+    assert import_settings(said, NOW, KNOWN).request.options["prompt_syntax"] == 2
