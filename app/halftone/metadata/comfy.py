@@ -111,6 +111,7 @@ class _Way:
     def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
         self._graph = Graph(nodes)
         self._note = self._graph.note
+        self._sized: list[Node] = []
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -121,12 +122,16 @@ class _Way:
         said = sampling_of(self._graph, first)
         if end < 1:
             self._note(last)  # it stops before the end
+        if self._graph.value(first, "add_noise") in ("disable", False):
+            self._note(first)
         prompt, guidance = self._prompt(said.positive)
         negative = "" if said.negative is None else self._prompt(said.negative)[0]
         name, loras, changes = self._model(said.model)
+        canvas = self._canvas(said)
+        self._note_sizes(canvas.get("Size"))
         fields = {
             **said.fields,
-            **self._canvas(said),
+            **canvas,
             "Model": name,
             "VAE": self._vae(self._decoder),
             "Clip skip": self._clip_skip(said.positive.node),
@@ -243,6 +248,8 @@ class _Way:
         for _ in range(MOST):
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
+                    if self._graph.value(node, "weight_dtype") not in (None, "default"):
+                        self._note(node)
                     loras[:0] = self._own_lora(node)
                     return self._graph.text(node, name), loras, changes
             behind = self._graph.behind(node, "model")
@@ -325,7 +332,20 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
+        if kind_of(node) == "CLIPTextEncodeSDXL":
+            self._sized.append(node)
         return _words(next(filter(None, texts), ""))
+
+    def _note_sizes(self, size: str | None) -> None:
+        """Note encoders that are given another size than the picture's, or a crop."""
+        for node in self._sized:
+            given = inputs_of(node)
+            edges = tuple(
+                f"{self._graph.value(node, f'{of}width')}x{self._graph.value(node, f'{of}height')}" for of in ("", "target_")
+            )
+            cut = any(self._graph.value(node, name) for name in ("crop_w", "crop_h"))
+            if cut or ("width" in given and set(edges) != {size}):
+                self._note(node)
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
