@@ -174,7 +174,9 @@ def test_a_long_hidden_text_is_put_together_soon(tmp_path: Path) -> None:
     alpha = (np.unpackbits(np.frombuffer(said, np.uint8)) + 254).tobytes()
     size = (3000, 2800)
     image = Image.new("RGBA", size)
-    image.putalpha(Image.frombytes("L", size[::-1], alpha.ljust(size[0] * size[1], b"\xff")).transpose(Image.Transpose.TRANSPOSE))
+    image.putalpha(
+        Image.frombytes("L", (2800, 3000), alpha.ljust(size[0] * size[1], b"\xff")).transpose(Image.Transpose.TRANSPOSE)
+    )
     image.save(tmp_path / "a.png", compress_level=1)
     begun = time.process_time()
     with pytest.raises(HalftoneError, match="contains no settings"):

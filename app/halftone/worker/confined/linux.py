@@ -54,8 +54,9 @@ _CALLS: Final[dict[str, tuple[int, int]]] = {
     "sigaltstack": (131, 132),
     "getrandom": (318, 278),
 }
-"""Name -> number on x86_64 and on aarch64 (asm/unistd_64.h, asm-generic/unistd.h). Whatever is not here
-fails: newfstatat too, as no filter sees whether it is given a path beside the descriptor."""
+"""Name -> number on x86_64 and on aarch64 (asm/unistd_64.h, asm-generic/unistd.h). Whatever is not here fails:
+newfstatat too, as no filter sees whether it is given a path beside the descriptor.
+"""
 _PLAIN_MEMORY: Final[dict[str, tuple[int, int]]] = {"mmap": (9, 222), "mprotect": (10, 226)}
 """Calls that may not make memory executable."""
 _PROT_EXEC: Final = 4
