@@ -25,6 +25,9 @@ from halftone.worker.confined import process
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PTRACE_ATTACH: Final = 16
+_AT_FDCWD: Final = -100
+_AT_EMPTY_PATH: Final = 0x1000
+_STAT_AT: Final = 79 if os.uname().machine == "aarch64" else 262
 _IO_URING, _BPF, _SHMGET, _VM_WRITE, _MEMFD, _UNSHARE, _PIDFD = (
     (425, 280, 194, 271, 279, 97, 434) if os.uname().machine == "aarch64" else (425, 321, 29, 311, 319, 272, 434)
 )
@@ -35,6 +38,12 @@ def _call(number: int, *arguments: int | None) -> int:
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+
+
+def _look(descriptor: int, path: pathlib.Path) -> None:
+    """With the flag of calls for an open file, which does not keep the path from being read."""
+    kept = ctypes.create_string_buffer(256)
+    _ran(_LIBC.syscall(_STAT_AT, descriptor, bytes(path), kept, _AT_EMPTY_PATH))
 
 
 def _ran(result: int) -> None:
@@ -84,6 +93,8 @@ def ways(files: Mapping[str, str], parent: int, output: int) -> dict[str, Callab
     return {
         "read a file": (folder / "secret").read_bytes,
         "read by a path with ..": (folder / "made" / ".." / "secret").read_bytes,
+        "learn about a file": lambda: _look(_AT_FDCWD, folder / "secret"),
+        "learn about a file beside a descriptor": lambda: _look(0, folder / "secret"),
         "list a folder": lambda: os.listdir(folder),
         "write a new file": lambda: (folder / "new").write_bytes(b"x"),
         "write into the source": lambda: pathlib.Path(source).open("r+b").close(),

@@ -12,10 +12,11 @@ from halftone.worker.confined.walls import ALL
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the ways are those of Linux")
 _PLAIN = (
-    "read a file", "read by a path with ..", "list a folder", "write a new file", "write into the source", "make a symbolic link",
-    "make a hard link", "make a folder", "make a named pipe", "change the source's rights", "change its times", "connect by TCP",
-    "send by UDP", "connect to a Unix socket", "listen", "fork", "start a program", "run a shell", "start a thread",
-    "signal the parent", "open the output's descriptor again", "load a library",
+    "read a file", "read by a path with ..", "learn about a file", "learn about a file beside a descriptor", "list a folder",
+    "write a new file", "write into the source", "make a symbolic link", "make a hard link", "make a folder",
+    "make a named pipe", "change the source's rights", "change its times", "connect by TCP", "send by UDP",
+    "connect to a Unix socket", "listen", "fork", "start a program", "run a shell", "start a thread", "signal the parent",
+    "open the output's descriptor again", "load a library",
 )  # fmt: skip
 """Ways that any process may go, and that harm nobody outside the test."""
 

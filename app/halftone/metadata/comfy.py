@@ -51,8 +51,6 @@ _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
 """Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
 _EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
-_WEIGHTED: Final = re.compile(r"(?<!\\)[()\[\]]|\bembedding:")
-"""What ComfyUI reads in another way than A1111: weights, which it does not normalise, and brackets, which mean nothing there."""
 _MODEL: Final = re.compile(r"\.(?:safetensors|ckpt|sft|gguf|pth?)$", re.IGNORECASE)
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
@@ -113,7 +111,7 @@ class _Way:
     def __init__(self, nodes: dict[str, Any], shown: Node) -> None:
         self._graph = Graph(nodes)
         self._note = self._graph.note
-        self._weighted = False
+        self._sized: list[Node] = []
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -124,12 +122,16 @@ class _Way:
         said = sampling_of(self._graph, first)
         if end < 1:
             self._note(last)  # it stops before the end
+        if self._graph.value(first, "add_noise") in ("disable", False):
+            self._note(first)
         prompt, guidance = self._prompt(said.positive)
         negative = "" if said.negative is None else self._prompt(said.negative)[0]
         name, loras, changes = self._model(said.model)
+        canvas = self._canvas(said)
+        self._note_sizes(canvas.get("Size"))
         fields = {
             **said.fields,
-            **self._canvas(said),
+            **canvas,
             "Model": name,
             "VAE": self._vae(self._decoder),
             "Clip skip": self._clip_skip(said.positive.node),
@@ -137,7 +139,7 @@ class _Way:
             **changes,
             **hires,
             "Version": PROGRAM,
-            SYNTAX: PROGRAM if self._weighted else None,
+            SYNTAX: PROGRAM,  # beside weights, BREAK and where long prompts are cut differ
             STRANGE: ", ".join(self._graph.strange),
         }
         told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
@@ -246,6 +248,8 @@ class _Way:
         for _ in range(MOST):
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
+                    if self._graph.value(node, "weight_dtype") not in (None, "default"):
+                        self._note(node)
                     loras[:0] = self._own_lora(node)
                     return self._graph.text(node, name), loras, changes
             behind = self._graph.behind(node, "model")
@@ -329,7 +333,7 @@ class _Way:
             elif kind not in _NEGATIVE:
                 self._note(node)
             if kind == _ALL_IN_ONE:
-                return self._words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
+                return _words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
             names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
@@ -346,12 +350,20 @@ class _Way:
             raise NotPlainError(Words("the node {0} has no {1}", (kind_of(node), "text")))
         if len(set(texts)) > 1 or kind_of(node) in _WITH_MORE:
             self._note(node)
-        return self._words(next(filter(None, texts), ""))
+        if kind_of(node) == "CLIPTextEncodeSDXL":
+            self._sized.append(node)
+        return _words(next(filter(None, texts), ""))
 
-    def _words(self, text: str) -> str:
-        """A prompt with the names of embeddings as A1111 has them."""
-        self._weighted |= _WEIGHTED.search(text) is not None
-        return _EMBEDDING.sub(r"\1", text)
+    def _note_sizes(self, size: str | None) -> None:
+        """Note encoders that are given another size than the picture's, or a crop."""
+        for node in self._sized:
+            given = inputs_of(node)
+            edges = tuple(
+                f"{self._graph.value(node, f'{of}width')}x{self._graph.value(node, f'{of}height')}" for of in ("", "target_")
+            )
+            cut = any(self._graph.value(node, name) for name in ("crop_w", "crop_h"))
+            if cut or ("width" in given and set(edges) != {size}):
+                self._note(node)
 
     def _clip_skip(self, node: Node) -> int | None:
         """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
@@ -370,6 +382,11 @@ class _Way:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
         name = self._graph.value(vae, "vae_name") if vae is not None else None
         return name if isinstance(name, str) and name != "Baked VAE" else None
+
+
+def _words(text: str) -> str:
+    """A prompt with the names of embeddings as A1111 has them."""
+    return _EMBEDDING.sub(r"\1", text)
 
 
 def _is_empty(node: Node) -> bool:

@@ -24,6 +24,28 @@ _SAMPLERS: Final = {
 }  # fmt: skip
 _NOISE: Final = {"eta": "Eta", "s_noise": "Sigma noise"}
 """Inputs of such a node -> A1111's fields; 1 is usual."""
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "AlignYourStepsScheduler": {"model_type": "SD1"},
+    "BetaSamplingScheduler": {"alpha": 0.6, "beta": 0.6},
+    "LaplaceScheduler": {"mu": 0.0, "beta": 0.5},
+    "VPScheduler": {"beta_d": 19.9, "beta_min": 0.1, "eps_s": 0.001},
+    "SamplerDPMPP_SDE": {"r": 0.5},
+    "SamplerLMS": {"order": 4},
+    "SamplerDPMAdaptative": {
+        "order": 3, "rtol": 0.05, "atol": 0.0078, "h_init": 0.05, "pcoeff": 0.0, "icoeff": 1.0, "dcoeff": 0.0,
+        "accept_safety": 0.81,
+    },
+    "SamplerER_SDE": {"max_stage": 3},
+    "SamplerSASolver": {
+        "sde_start_percent": 0.2, "sde_end_percent": 0.8, "predictor_order": 3, "corrector_order": 4, "simple_order_2": False,
+    },
+}  # fmt: skip
+"""Kinds -> inputs without a field of A1111, with ComfyUI's defaults. A node with another value is named."""
+_VARIANTS: Final = {
+    "SamplerDPMPP_2M_SDE": ("solver_type", "heun", "dpmpp_2m_sde_heun"),
+    "SamplerSASolver": ("use_pece", True, "sa_solver_pece"),
+}
+"""Kinds -> an input, the value of it that makes another sampler, and that one's name."""
 _GUIDERS: Final = ("CFGGuider", "BasicGuider")
 _POSITIVE: Final = ("positive", "conditioning", "cond1")
 _STRENGTHS: Final = ("cfg", "cfg_conds")
@@ -110,6 +132,7 @@ def _schedule(graph: Graph, place: Place) -> _Schedule:
         if behind is None:
             raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
         place, node = behind, behind.node
+    _note_others(graph, node)
     name = _SCHEDULES.get(kind_of(node), "")
     steps = graph.known(node, "steps")
     fields = {
@@ -139,8 +162,19 @@ def _sampler(graph: Graph, node: Node) -> dict[str, Any]:
         return {"Sampler": graph.text(node, "sampler_name")}
     if kind_of(node) not in _SAMPLERS:
         raise NotPlainError(Words("it has the node {0}", (kind_of(node),)))
+    _note_others(graph, node)
     name = _SAMPLERS[kind_of(node)]
+    given, value, other = _VARIANTS.get(kind_of(node), ("", None, ""))
+    if given and graph.value(node, given) == value:
+        name = other
     if graph.value(node, "noise_device") == "gpu":
         name += "_gpu"
     noise = {ours: graph.number(node, theirs, 1) for theirs, ours in _NOISE.items()}
     return {"Sampler": name} | {ours: number for ours, number in noise.items() if number != 1}
+
+
+def _note_others(graph: Graph, node: Node) -> None:
+    """Note a node that has a value which no field takes, unless it is the default."""
+    usual = _DEFAULTS.get(kind_of(node), {})
+    if any(name in inputs_of(node) and graph.value(node, name) != default for name, default in usual.items()):
+        graph.note(node)

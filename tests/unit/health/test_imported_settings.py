@@ -15,7 +15,7 @@ from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
 from halftone.metadata.parameters import a1111_text
-from halftone.metadata.reading import holds_parameters, parse_parameters
+from halftone.metadata.reading import SYNTAX, Parameters, holds_parameters, parse_parameters
 from halftone.settings.store import Settings
 
 A1111 = (
@@ -347,3 +347,9 @@ def test_what_steers_the_network_comes_back_from_a_picture_exactly(options: dict
     text = a1111_text(resolved(sampler="Euler Karras", options=options), picture_facts())
     assert taken(text).request.options == options
     assert not taken(text).left
+
+
+def test_a_prompt_of_comfyui_is_imported_with_its_rules() -> None:
+    """The same request as with --prompt-syntax comfyui, whatever the prompt."""
+    said = Parameters(prompt="cat BREAK dog", fields={"Steps": "4", "Version": "ComfyUI", SYNTAX: "ComfyUI"})
+    assert import_settings(said, NOW, KNOWN).request.options["prompt_syntax"] == 2

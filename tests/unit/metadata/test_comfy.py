@@ -370,6 +370,54 @@ def test_values_are_found_where_they_are(change: Callable[[Graph], object], more
     assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, bad")
 
 
+def custom(graph: Graph, place: str, kind: str, **inputs: Any) -> None:
+    with_custom_sigmas(graph)
+    graph[place] = node(kind, **inputs)
+
+
+def sdxl(graph: Graph, **sizes: int) -> None:
+    edges = {"width": 512, "height": 768, "target_width": 512, "target_height": 768, "crop_w": 0, "crop_h": 0}
+    graph["6"] = node("CLIPTextEncodeSDXL", text_g="a sun", text_l="a sun", **edges | sizes)
+
+
+@pytest.mark.parametrize(
+    ("change", "sampler", "strange"),
+    [
+        (lambda graph: custom(graph, "20", "SamplerDPMPP_2M_SDE", solver_type="heun"), "dpmpp_2m_sde_heun", None),
+        (lambda graph: custom(graph, "20", "SamplerSASolver", use_pece=True), "sa_solver_pece", None),
+        (lambda graph: custom(graph, "20", "SamplerSASolver", predictor_order=2), "sa_solver", "SamplerSASolver"),
+        (lambda graph: custom(graph, "20", "SamplerDPMPP_SDE", r=0.5), "dpmpp_sde", None),
+        (lambda graph: custom(graph, "20", "SamplerDPMPP_SDE", r=0.4), "dpmpp_sde", "SamplerDPMPP_SDE"),
+        (lambda graph: custom(graph, "21", "BetaSamplingScheduler", steps=9, alpha=0.6, beta=0.6), "dpmpp_2m_sde_gpu", None),
+        (
+            lambda graph: custom(graph, "21", "BetaSamplingScheduler", steps=9, alpha=0.5, beta=0.6),
+            "dpmpp_2m_sde_gpu",
+            "BetaSamplingScheduler",
+        ),
+        (
+            lambda graph: custom(graph, "21", "AlignYourStepsScheduler", steps=9, model_type="SVD"),
+            "dpmpp_2m_sde_gpu",
+            "AlignYourStepsScheduler",
+        ),
+        (lambda graph: (with_custom_sigmas(graph), put(graph, "22", add_noise=False)), "dpmpp_2m_sde_gpu", "SamplerCustom"),
+        (lambda graph: graph.update({"4": node("UNETLoader", unet_name="a", weight_dtype="default")}), "dpmpp_2m", None),
+        (
+            lambda graph: graph.update({"4": node("UNETLoader", unet_name="a", weight_dtype="fp8_e4m3fn")}),
+            "dpmpp_2m",
+            "UNETLoader",
+        ),
+        (sdxl, "dpmpp_2m", None),
+        (lambda graph: sdxl(graph, crop_w=8), "dpmpp_2m", "CLIPTextEncodeSDXL"),
+        (lambda graph: sdxl(graph, width=4096), "dpmpp_2m", "CLIPTextEncodeSDXL"),
+    ],
+)
+def test_a_value_without_a_field_is_not_dropped(change: Callable[[Graph], object], sampler: str, strange: str | None) -> None:
+    graph = plain()
+    change(graph)
+    said = parameters_of(json.dumps(graph))
+    assert (said.fields["Sampler"], said.fields.get(STRANGE)) == (sampler, strange)
+
+
 def merged(graph: Graph) -> None:
     graph["4"] = node("ModelMergeSimple", model1=["10", 0], model2=["11", 0], ratio=0.5)
 

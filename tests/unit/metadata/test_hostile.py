@@ -175,7 +175,7 @@ def test_a_long_hidden_text_is_put_together_soon(tmp_path: Path) -> None:
     size = (3000, 2800)
     image = Image.new("RGBA", size)
     image.putalpha(
-        Image.frombytes("L", (size[1], size[0]), alpha.ljust(size[0] * size[1], b"\xff")).transpose(Image.Transpose.TRANSPOSE)
+        Image.frombytes("L", (2800, 3000), alpha.ljust(size[0] * size[1], b"\xff")).transpose(Image.Transpose.TRANSPOSE)
     )
     image.save(tmp_path / "a.png", compress_level=1)
     begun = time.process_time()

@@ -21,8 +21,8 @@ def convert(
 ) -> None:
     """Write the weights of a pickle file into a new .safetensors file.
 
-    A process without rights reads it: no other files, no network, no processes. Nothing in the file is run: one that asks to run
-    code is refused. The original stays as it is.
+    A process without rights reads it, as far as the system allows: no other files, no network, no processes. Nothing in the
+    file is run: one that asks to run code is refused. The original stays as it is.
     """
     from halftone.cli.jobs.engine_and_log import kept_log, kept_stdout
     from halftone.contract.errors import HalftoneError
