@@ -193,7 +193,8 @@ _EARLIER: Final[dict[str, str]] = {"Restart": KARRAS, "DDIM": "", "DDIM CFG++": 
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower().replace("++", "pp").replace("_gpu", "")).removesuffix("gpu")
+    name = name.lower().removeprefix("k_")  # as A1111 marks those of k-diffusion in its aliases
+    return re.sub(r"[^a-z0-9]", "", name.replace("++", "pp").replace("_gpu", "")).removesuffix("gpu")
 
 
 def _spellings() -> Iterator[tuple[str, str]]:

@@ -24,12 +24,13 @@ from halftone.contract.limits import (
     STRENGTH_RANGE,
 )
 from halftone.contract.parameters import check_range
-from halftone.contract.request import Start
+from halftone.contract.request import Start, split_sampler
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
 from halftone.health.pictures.requests import check_multiple
 from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
+from halftone.library.samplers import SOLVER_OPTIONS, sampler_called
 from halftone.metadata.parameters import number_text
 from halftone.metadata.reading import SYNTAX, Parameters
 
@@ -235,7 +236,7 @@ def _numbers(asked: Asked) -> Iterator[tuple[str, str]]:
         numbers[f"Sigma {name}"] = settings.get(f"s_{name}") if own is None else own
     yield from ((name, number_text(number)) for name, number in numbers.items() if number is not None)
     eta = settings.get("eta_ancestral") if asked.eta is None else asked.eta
-    if eta is not None and _drawn(eta, asked.sampler):
+    if eta is not None and _matters(eta, asked.sampler):
         yield "Eta", number_text(float(eta))
     if source := settings.get("randn_source"):
         yield "RNG", str(source)
@@ -307,10 +308,10 @@ def unknown_settings(sent: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in sent if name not in Chosen.__struct_fields__)
 
 
-def _drawn(eta: float, sampler: str) -> bool:
-    """Whether eta differs from A1111's default: 1 for samplers that add noise in each step, 0 for the others."""
-    usual = 1 if re.search(r"\ba\b|SDE|ancestral", sampler) else 0
-    return eta != usual
+def _matters(eta: float, sampler: str) -> bool:
+    """Whether eta can change the picture: 0 cannot with a sampler that adds no noise."""
+    method = split_sampler(sampler_called(sampler) or "")[0]
+    return eta != 0 or not method or method in SOLVER_OPTIONS["eta_ancestral"]
 
 
 def _changes_nothing(name: str, value: object) -> bool:

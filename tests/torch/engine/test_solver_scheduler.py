@@ -195,3 +195,17 @@ def test_align_your_steps_follows_the_family() -> None:
         scheduler.set_timesteps(11)
         assert scheduler.levels == pytest.approx([*ALIGN_YOUR_STEPS[kind], 0.0])
         assert sampler_name(scheduler) == "Euler Align Your Steps"
+
+
+@pytest.mark.parametrize("steps", [4, 19, 20])
+def test_restart_ends_with_a_schedule_that_leaves_noise(steps: int) -> None:
+    scheduler = made("Restart KL Optimal", "epsilon")
+    assert bool(torch.isfinite(run(scheduler, "epsilon", steps, torch.Generator().manual_seed(2))).all())
+
+
+@pytest.mark.parametrize("name", ["DPM++ 2M SDE", "DPM++ SDE", "SEEDS 2"])
+def test_rounding_does_not_hide_that_a_flow_model_begins_at_noise_alone(name: str) -> None:
+    rounded, exact = made(f"{name} KL Optimal", "flow"), made(f"{name} Simple", "flow")
+    for scheduler in (rounded, exact):
+        scheduler.set_timesteps(8)
+    assert rounded.levels[0] == exact.levels[0] < 1 - 1e-5

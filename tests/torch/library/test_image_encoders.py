@@ -56,3 +56,8 @@ def test_another_file_is_no_encoder(tmp_path: Path) -> None:
     file = write_sparse(tmp_path / "other.safetensors", header_of({"decoder.conv_in.weight": (8, 4, 3, 3)}))
     assert encoder_config(file) == {}
     assert encoder_config(tmp_path / "absent.safetensors") == {}
+
+
+def test_an_encoder_of_another_shape_is_none(tmp_path: Path) -> None:
+    file = write_sparse(tmp_path / "flat.safetensors", header_of({"embeddings.patch_embedding.weight": (8, 588)}))
+    assert encoder_config(file) == {}

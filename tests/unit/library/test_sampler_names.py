@@ -47,6 +47,14 @@ def test_a_sampler_of_another_program_is_one_here_with_each_of_its_schedules(nam
     assert not lacking or name in OF_DIFFUSERS
 
 
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [("k_euler_a", "Euler a"), ("k_dpmpp_2s_a", "DPM++ 2S a"), ("k_lms", "LMS"), ("k_dpmpp_2m Karras", "DPM++ 2M Karras")],
+)
+def test_an_alias_of_a1111_is_the_sampler(alias: str, name: str) -> None:
+    assert sampler_called(alias) == name
+
+
 def _count(names: tuple[str, ...]) -> int:
     return sum(sampler_called(name) in SAMPLERS for name in names)
 

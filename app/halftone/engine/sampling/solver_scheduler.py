@@ -42,6 +42,8 @@ _BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
 """Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
+_ROUNDED: Final = 1e-6
+"""By how much schedules miss noise alone where they round, as the tangent of an arc tangent does."""
 _STOCHASTIC: Final = (0.2, 0.8)
 """Shares of the way from the picture to noise between which SA-Solver adds noise, as in ComfyUI."""
 _PURE_NOISE: Final = 4.8973451890853435e-08
@@ -186,7 +188,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         kept = without_penultimate(levels) if self._drops else levels
         self.levels = solver.path([float(level) for level in kept])
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
-        if self._flow and solver.over_snr and self.levels[0] >= 1:
+        if self._flow and solver.over_snr and self.levels[0] > 1 - _ROUNDED:
             self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * last)
         self.stochastic = trained.sigma(_STOCHASTIC[0] * last), trained.sigma(_STOCHASTIC[1] * last)
         self.calls = []

@@ -382,7 +382,8 @@ def restart(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
     """Heun, with noise added where it goes up again (Xu et al. 2023, https://arxiv.org/abs/2306.14878)."""
     result = heun(run, x, denoised)
     ends = run.stage + 1 == len(downwards(run))
-    up = run.sigmas[run.step + 2] if ends and run.next else 0.0
+    more = run.step + 2 < len(run.sigmas)  # some schedules end with noise left, and their last step has none after it
+    up = run.sigmas[run.step + 2] if ends and more else 0.0
     return result + run.noise(run.next, up) * (run.s_noise * math.sqrt(up**2 - run.next**2)) if up > run.next else result
 
 

@@ -67,7 +67,7 @@ def _file_config(file: Path, version: tuple[int, int, int]) -> Mapping[str, Any]
     del version
     try:
         return _of_shapes({tensor.name.removeprefix(_PREFIX): tensor.shape for tensor in read_header(file).tensors})
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, ValueError):  # ValueError: a weight with fewer or more dimensions
         return {}
 
 
