@@ -1,5 +1,6 @@
 """Prompts composed with AND: whole pictures against the formula computed plainly, and where they are refused."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +21,11 @@ from halftone.contract.request import CheckInputs, Control, Hires, Numerics
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import load_pipeline
-from halftone.engine.sampling.composition import check_composable
+from halftone.engine.sampling.composition import Composition, Prompt, check_composable, denoised
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
+from halftone.library.prompts.composed_prompts import composed
+from halftone.library.prompts.prompt_syntax import Rules, Syntax
 
 STEPS: Final = 4
 GUIDANCE: Final = 3.0
@@ -65,6 +68,30 @@ def drawn(
             x = pipe.scheduler.step(negative + guidance * total, time, x).prev_sample
         made = pipe.vae.decode(x / pipe.vae.config.scaling_factor).sample
     return np.asarray(pipe.image_processor.postprocess(made)[0]).astype(int)
+
+
+def test_prompts_are_combined_as_in_a1111() -> None:
+    """Its own combine_denoised, at a guidance of 7, on made-up answers to each prompt."""
+    known = json.loads((Path(__file__).parents[2] / "references" / "prompts.json").read_text("utf-8"))["a1111"]["combined"]
+    for row in known:
+        torch.testing.assert_close(_combined(row), torch.tensor(row["denoised"]).double(), rtol=1e-4, atol=1e-4)
+    assert len(known) >= 30
+
+
+def _combined(row: dict[str, Any]) -> torch.Tensor:
+    parts, answers = composed(row["prompt"], Rules(Syntax.A1111)), dict(row["answers"])
+    assert {part.text for part in parts} == set(answers)
+    given = [torch.tensor(row["negative"]), *(torch.tensor(answers[part.text]) for part in parts)]
+    negative = Prompt(torch.zeros(1, 1, 1), None)
+    prompts = (Prompt(torch.full((1, 1, 1), place), None, part.weight) for place, part in enumerate(parts, start=1))
+    now = Composition(tuple(prompts), negative, guided=True)
+
+    def call(_sample: torch.Tensor, encoder_hidden_states: torch.Tensor) -> tuple[torch.Tensor]:
+        return (torch.stack([given[int(place)] for place in encoder_hidden_states.flatten()]),)
+
+    states = torch.cat([negative.states, now.prompts[0].states])
+    uncond, cond = denoised(now, call, (torch.zeros(2, 1),), {"encoder_hidden_states": states})[0].double()
+    return uncond + 7.0 * (cond - uncond)
 
 
 def made(engine: DiffusersEngine, model: Path, prompt: str = PROMPT, **changes: Any) -> NDArray[Any]:
