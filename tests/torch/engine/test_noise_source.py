@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -151,3 +152,12 @@ def test_a_picture_has_its_churn_from_the_first_step_on(engine: DiffusersEngine,
 def test_a_seed_that_it_cannot_begin_with_is_refused(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     with pytest.raises(HalftoneError, match="Seed"):
         generate(engine, models["sd15"], prompt="a", seed=2**40, steps=1, options={"noise_source": 1})
+
+
+@pytest.mark.parametrize(
+    ("begin", "flag"),
+    [(noise_of_cards, "--noise-source"), (partial(another_seed_for_steps, delta=ENSD), "--eta-noise-seed-delta")],
+)
+def test_a_seed_that_is_too_large_says_what_limits_it(begin: Any, flag: str) -> None:
+    with pytest.raises(HalftoneError, match=f"Seed with {flag} cannot be {2**40}"), begin(None, 2**40):
+        pass

@@ -149,7 +149,7 @@ def test_shift_is_the_formula(wanted: str | None) -> None:
 def test_a_sampler_without_shift_says_so(engine: DiffusersEngine, tmp_path: Path, name: str, sampler: str | None) -> None:
     case = case_of(name, shift=3.0)
     asked = request_of(run.PROMPT, case, saved(case, tmp_path / "m"), "text", None, (Path(), Path()))
-    with pytest.raises(HalftoneError, match=r"--shift with the sampler .*, which takes none"):
+    with pytest.raises(HalftoneError, match=r"--shift cannot be used with the sampler .*, which takes none"):
         halftone_frames(engine, msgspec.structs.replace(asked, sampler=sampler))
 
 

@@ -11,7 +11,7 @@ import torch
 from diffusers.utils.torch_utils import randn_tensor
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS
+from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words
 from halftone.engine.basics.philox import normal
@@ -33,7 +33,7 @@ def noise_of_cards(pipe: Any, seed: int) -> Generator[None]:
 
     Raises value-out-of-range, setting-bad-value.
     """
-    _check_seed(seed)
+    _check_seed(seed, NOISE_SOURCE)
     kinds = {sys.modules[type(one).__module__] for one in schedulers(pipe)}
     with ExitStack() as stack:
         for module in (*_drawing(pipe, NOISE_SOURCE), *(kind for kind in kinds if DRAWS in vars(kind))):
@@ -47,7 +47,7 @@ def another_seed_for_steps(pipe: Any, seed: int, delta: int) -> Generator[None]:
 
     Raises value-out-of-range, setting-bad-value.
     """
-    _check_seed(seed)
+    _check_seed(seed, NOISE_SEED_DELTA)
     begun: list[bool] = []
 
     def make(original: Draw) -> Draw:
@@ -89,10 +89,12 @@ def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator
         yield
 
 
-def _check_seed(seed: int) -> None:
-    """Raise value-out-of-range for a seed that would not fit below the number of draws."""
+def _check_seed(seed: int, option: str) -> None:
+    """Raise value-out-of-range for a seed that would not fit below the number of draws. option: what limits it."""
     if seed >= _SEEDS:
-        raise HalftoneError("value-out-of-range", name=Words("Seed"), value=seed, low=0, high=_SEEDS - 1)
+        raise HalftoneError(
+            "value-out-of-range", name=Words("Seed with {0}", (option_flag(option),)), value=seed, low=0, high=_SEEDS - 1
+        )
 
 
 def _drawing(pipe: Any, option: str) -> list[Any]:

@@ -89,11 +89,11 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
 def _takes_none(scheduler: Any, name: str) -> HalftoneError:
     """The error for an option that the sampler does not have, or only where Halftone's own solver makes it: with a schedule."""
     flag, sampler = option_flag(name), sampler_name(scheduler)
-    value = Words("{0} with the sampler {1}, which takes none", (flag, sampler))
+    value = Words("used with the sampler {0}, which takes none", (sampler,))
     allowed = Words("another sampler, or no {0}", (flag,))
     if name in OWN_OPTIONS and solver_takes(sampler, KARRAS, name):
         allowed = Words("a sampler with a schedule, such as {0}, or no {1}", (f"{sampler} {KARRAS}", flag))
-    return HalftoneError("setting-bad-value", name="--option", value=value, allowed=allowed)
+    return HalftoneError("setting-bad-value", name=flag, value=value, allowed=allowed)
 
 
 def without_solver_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
