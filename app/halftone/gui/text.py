@@ -234,6 +234,7 @@ def _short_notice(notice: Notice) -> Message:
             | "other-model"
             | "models-gone"
             | "converting"
+            | "converted-open"
             | "converted-unknown"
         ):
             return _model_notice(notice.kind, notice.facts)
@@ -399,6 +400,9 @@ def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
             return Message("info", tr("Creating the overflow demo model…"), lasting=True)
         case "converting":
             return Message("info", tr("Converting {0}…", facts[0]))
+        case "converted-open":
+            why = tr("This system could not confine the conversion fully: it ran with more rights than it needs.")
+            return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
         case "converted-unknown":
             why = tr("Halftone does not recognise what it holds, and cannot use it.")
             return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))

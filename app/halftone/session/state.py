@@ -76,6 +76,7 @@ NoticeKind = Literal[
     "added",
     "converting",
     "converted",
+    "converted-open",
     "converted-unknown",
     "convert-failed",
     "removed",

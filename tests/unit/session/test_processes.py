@@ -9,6 +9,7 @@ from tests.helpers.sessions import Desk
 from halftone.contract.errors import ErrorFacts
 from halftone.session.models.conversion import Converted
 from halftone.session.ports import Finished
+from halftone.worker.confined.walls import Wall
 
 
 @pytest.mark.logs("could not be made")
@@ -98,11 +99,14 @@ def test_a_fetch_that_ends_while_another_model_is_asked_for_leaves_that_one_alon
     assert (known.model, known.error, known.fetching) == (other, None, False)
 
 
-@pytest.mark.parametrize(("known", "kind"), [(True, "converted"), (False, "converted-unknown")])
-def test_a_converted_file_that_holds_no_model_is_named(tmp_path: Path, known: bool, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("known", "walls", "kind"),
+    [(True, (), "converted"), (False, (), "converted-unknown"), (True, ("network",), "converted-open")],
+)
+def test_what_matters_of_a_conversion_is_named(tmp_path: Path, known: bool, walls: tuple[Wall, ...], kind: str) -> None:
     desk = Desk()
     desk.session.converter.convert(str(tmp_path / "old.ckpt"))
-    made = Converted(str(tmp_path / "old.safetensors"), 3, known=known)
+    made = Converted(str(tmp_path / "old.safetensors"), 3, known=known, open=walls)
     desk.commands.ended[0](Finished(0, msgspec.json.encode(made), b""))
     assert desk.session.state.notices[-1].kind == kind
 

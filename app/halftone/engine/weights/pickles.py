@@ -43,7 +43,7 @@ _WHY: Final = {
     "script": Words("it is a TorchScript program"),
     "tar": Words("a PyTorch older than 0.2 wrote it"),
     "memory": Words("it needs more memory than its conversion may use"),
-    "no-pickle": Words("it is a zip file without weights of PyTorch"),
+    "no-pickle": Words("it is a zip file with no PyTorch weights"),
 }
 
 
@@ -154,6 +154,9 @@ def weights_in(loaded: object) -> dict[str, torch.Tensor]:
         found[name] = tensor.detach()
     if not found:
         raise HalftoneError("pickle-no-weights", path="")
+    if embedding and len(found) > 1:
+        names = ", ".join(map(quoted, found))
+        raise _unread(Words("it holds several embeddings ({0}), and a safetensors file has a place for one", (names,)))
     return {"emb_params": next(iter(found.values()))} if embedding else found  # the only word of such a file has no name
 
 

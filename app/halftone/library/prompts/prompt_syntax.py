@@ -178,10 +178,7 @@ def _parse_as_a1111(text: str) -> Sections:
     """A bracket weighs all up to its partner, or to the end; a BREAK among weighed words is a word."""
     pieces: list[Part] = []
     opened: dict[str, list[int]] = {"(": [], "[": []}
-
-    def weigh(start: int, factor: float) -> None:
-        pieces[start:] = [Part(piece.text, _bounded(piece.weight * factor)) for piece in pieces[start:]]
-
+    spans: list[_Span] = []
     for match in _A1111_PIECE.finditer(text):
         sign, weight = match[0], _number(match[1])
         partner = "(" if weight is not None else _PARTNER.get(sign, "")
@@ -190,20 +187,39 @@ def _parse_as_a1111(text: str) -> Sections:
         elif sign in opened:
             opened[sign].append(len(pieces))
         elif partner and opened[partner]:
-            weigh(opened[partner].pop(), 1 / UP if partner == "[" else UP if weight is None else weight)
+            factor = 1 / UP if partner == "[" else UP if weight is None else weight
+            spans.append(_Span(opened[partner].pop(), len(pieces), factor))
         else:
             first, *others = _BREAK.split(sign)
             pieces += [Part(first, 1.0), *(piece for other in others for piece in (_BROKEN, Part(other, 1.0)))]
     for bracket, factor in (("(", UP), ("[", 1 / UP)):
-        for start in opened[bracket]:
-            weigh(start, factor)
+        spans += [_Span(start, len(pieces), factor) for start in opened[bracket]]
     sections: list[list[Part]] = [[]]
-    for piece in merged(pieces):
+    for piece in merged(_weighed(pieces, spans)):
         if piece == _BROKEN:
             sections.append([])
         elif piece.text:
             sections[-1].append(piece)
     return tuple(map(tuple, sections))
+
+
+class _Span(NamedTuple):
+    """The pieces from start to before end that a bracket weighs."""
+
+    start: int
+    end: int
+    factor: float
+
+
+def _weighed(pieces: list[Part], spans: list[_Span]) -> list[Part]:
+    """The pieces with the factors of all brackets, multiplied in A1111's order, so that equal weights stay equal."""
+    import numpy as np  # the window starts without it
+
+    weights = np.array([piece.weight for piece in pieces], np.float64)
+    for start, end, factor in spans:
+        inside = weights[start:end]
+        np.clip(inside * factor, -_HUGE, _HUGE, out=inside)
+    return [Part(piece.text, weight) for piece, weight in zip(pieces, weights.tolist(), strict=True)]
 
 
 def _bounded(weight: float) -> float:

@@ -101,5 +101,5 @@ def _judged(ended: Report, said: str, code: int, path: Path, part: Path) -> Ende
             "pickle-unread", path=str(path), detail=Words("its conversion ended early ({0})", (said or str(code),))
         )
     if len(read_header(part).tensors) != ended.tensors:
-        raise HalftoneError("pickle-unread", path=str(path), detail=Words("its conversion wrote something else"))
+        raise HalftoneError("pickle-unread", path=str(path), detail=Words("the converted file does not match"))
     return Ended(ended.tensors, frozenset(ended.walls or ()))

@@ -140,6 +140,6 @@ class Converter:
         if found.error is not None:
             self._store.take(Noted(kind="convert-failed", facts=(source.name,), error=found.error))
         else:
-            kind = "converted" if found.known else "converted-unknown"
+            kind = "converted-unknown" if not found.known else "converted-open" if found.open else "converted"
             self._store.take(Noted(kind=kind, facts=(Path(found.path).name, found.path)))
         self._next()
