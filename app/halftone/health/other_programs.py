@@ -82,7 +82,7 @@ def export(report: CheckReport, program: OtherProgram) -> Export:
 
 
 def _can_be_repaired(report: CheckReport, program: OtherProgram) -> bool:
-    if not can_be_written(report.model, LAYOUTS[program]):
+    if report.model.parts or not can_be_written(report.model, LAYOUTS[program]):
         return False
     cures = (cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None)
     return report.extras.can_be_copied and any(cure.plan.rescale for cure in cures)

@@ -144,6 +144,8 @@ def test_a_repaired_file_is_offered_where_a_rescaling_cures_all() -> None:
     assert not export(report(VAE), "comfyui").rescale
     assert not export(report(VAE, rescale=True, vae="/m/other.safetensors"), "comfyui").rescale
     assert not export(report(VAE, rescale=True, controls=(Control(path="/m/c", image=""),)), "comfyui").rescale
+    several = replace(MODEL, parts={"vae": "/m/vae.safetensors"})
+    assert not export(report(VAE, rescale=True, model=several), "comfyui").rescale
 
 
 def test_every_name_exists_in_the_program() -> None:

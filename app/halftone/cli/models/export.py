@@ -31,8 +31,7 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     if copy is None:
         return content
     if not found.rescale:
-        why = "no rescaling cures what was found." if found.settings else "there is nothing to repair."
-        tell_notes([f"No repaired file was written: {why}"])
+        tell_notes([f"No repaired file was written: {_why_not(report, found)}"])
         return content
     command = Repair(
         job=JOB,
@@ -47,6 +46,14 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     if not as_json:
         show_repair(repaired)
     return content | {"repaired": repair_object(repaired)}
+
+
+def _why_not(report: CheckReport, found: Export) -> str:
+    if report.verdict == "broken":
+        return "the model is broken, and rescaling does not mend that."
+    if not found.settings:
+        return "there is nothing to repair."
+    return "the model lies in several files." if report.model.parts else "no rescaling cures what was found."
 
 
 def export_object(found: Export) -> dict[str, Any]:
