@@ -21,8 +21,9 @@ def test_a_long_prompt_is_read_in_chunks_and_nothing_is_cut(qtbot: QtBot) -> Non
 def test_what_is_not_followed_is_told(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    form.prompt.setPlainText("a red sun AND green hills")
+    form.prompt.setPlainText("a red sun <hypernet:film:1>")
     stage.wait(lambda: bool(form.counter.text()))
     assert form.counter.property("tone") == "warn"
-    assert form.counter.toolTip() == "AND is read as a word; composable prompts are not supported."
+    said = "Hypernetworks are not supported. Read as text: “<hypernet:film:1>”. Remove it from the prompt."
+    assert form.counter.toolTip() == said
     stage.close()
