@@ -332,7 +332,7 @@ ENGLISH_NAMES = {
     "exp", "SiLU", "ROCm", "macOS",
     "VAE", "the VAE", "IP-Adapter", "ControlNet", "Lanczos", "Softmax", "Flash", "Efficient", "cuDNN", "Math",
     "English", "NaN", "Pickle", "WebP",
-    "Eta", "Sigma churn", "Sigma tmin", "Sigma tmax",
+    "Eta", "FreeU", "Sigma churn", "Sigma tmin", "Sigma tmax",
 }  # fmt: skip
 """What is called so in Chinese as well."""
 
