@@ -87,7 +87,7 @@ def test_a_picture_follows_it_beside_others(engine: DiffusersEngine, models: dic
 @pytest.mark.parametrize(
     ("options", "changes", "said"),
     [
-        ({}, {"sampler": "Euler"}, "--threshold with the sampler Euler, which takes none"),
+        ({}, {"sampler": "Euler"}, "--threshold cannot be used with the sampler Euler, which takes none"),
         ({}, {"guidance": 1.0}, "--threshold cannot be set at guidance 1, where it does nothing"),
         ({"guidance_rescale": 0.7}, {}, "--threshold cannot be used with --guidance-rescale"),
     ],
