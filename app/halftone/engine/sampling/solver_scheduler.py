@@ -114,17 +114,6 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         threshold_variability: int = 0,
         threshold_phi: float = 1.0,
     ) -> None:
-        self._thresholding = Thresholding(
-            threshold_scale,
-            threshold_percentile,
-            (threshold_mode, threshold_scale_min),
-            (threshold_cfg_mode, threshold_cfg_scale_min),
-            threshold_value,
-            not threshold_together,
-            not threshold_startpoint,
-            not threshold_variability,
-            threshold_phi,
-        )
         self.guidance = 1.0
         """The pipeline's guidance in this step, which dynamic thresholding needs."""
         self._prediction = prediction_type
@@ -317,8 +306,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         def noise(_sigma: float, _after: float) -> Tensor:
             return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
 
-        if self._thresholding.scale:
-            denoised = denoised + self._threshold(self._thresholding, model_output, latents, call.sigma)
+        if (asked := self._thresholding()).scale:
+            denoised = denoised + self._threshold(asked, model_output, latents, call.sigma)
         run = self._run(self.levels, noise)
         run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
@@ -330,6 +319,21 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)
+
+    def _thresholding(self) -> Thresholding:
+        """What the configuration asks for. It is no attribute: those are kept where a picture stops, as plain numbers."""
+        own: Any = self.config
+        return Thresholding(
+            own.threshold_scale,
+            own.threshold_percentile,
+            (own.threshold_mode, own.threshold_scale_min),
+            (own.threshold_cfg_mode, own.threshold_cfg_scale_min),
+            own.threshold_value,
+            not own.threshold_together,
+            not own.threshold_startpoint,
+            not own.threshold_variability,
+            own.threshold_phi,
+        )
 
     def _threshold(self, asked: Thresholding, output: Tensor, latents: Tensor, sigma: float) -> Tensor:
         """What thresholding changes; whatever was added to the guided output stays. Raises ValueError without guidance."""
