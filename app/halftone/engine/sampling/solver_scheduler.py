@@ -102,17 +102,17 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_churn: float = 0.0,
         s_tmin: float = 0.0,
         s_tmax: float = 0.0,
-        threshold_scale: float = 0.0,
-        threshold_percentile: float = 1.0,
-        threshold_mode: int = 0,
-        threshold_scale_min: float = 0.0,
-        threshold_cfg_mode: int = 0,
-        threshold_cfg_scale_min: float = 0.0,
-        threshold_value: float = 1.0,
-        threshold_together: int = 0,
-        threshold_startpoint: int = 0,
-        threshold_variability: int = 0,
-        threshold_phi: float = 1.0,
+        threshold_scale: float = 0.0,  # noqa: ARG002 - read from the configuration
+        threshold_percentile: float = 1.0,  # noqa: ARG002 - read from the configuration
+        threshold_mode: int = 0,  # noqa: ARG002 - read from the configuration
+        threshold_scale_min: float = 0.0,  # noqa: ARG002 - read from the configuration
+        threshold_cfg_mode: int = 0,  # noqa: ARG002 - read from the configuration
+        threshold_cfg_scale_min: float = 0.0,  # noqa: ARG002 - read from the configuration
+        threshold_value: float = 1.0,  # noqa: ARG002 - read from the configuration
+        threshold_together: int = 0,  # noqa: ARG002 - read from the configuration
+        threshold_startpoint: int = 0,  # noqa: ARG002 - read from the configuration
+        threshold_variability: int = 0,  # noqa: ARG002 - read from the configuration
+        threshold_phi: float = 1.0,  # noqa: ARG002 - read from the configuration
     ) -> None:
         self.guidance = 1.0
         """The pipeline's guidance in this step, which dynamic thresholding needs."""
