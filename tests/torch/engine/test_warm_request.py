@@ -127,7 +127,8 @@ def test_a_model_is_loaded_again_once_one_of_its_files_changed(model: Path, chan
 MOST: Final = 62
 """Files of Halftone in which something runs for a picture of three steps whose request differs from the last in its seed. It
 was 109 while every request was resolved anew; where it grows, something is done again that was known, or each picture needs
-more, as what steers the network (engine/sampling/steering.py), its name by the pattern of file names (settings/file_names.py) and the label of its source (metadata/source_type.py).
+more, as what steers the network (engine/sampling/steering.py), its name by the
+pattern of file names (settings/file_names.py) and the label of its source (metadata/source_type.py).
 """
 ONLY_APART: Final = {os.path.join("engine", "sampling", name) for name in ("host_schedule.py", "host_tables.py")}
 """Not counted where the device has memory of its own: they keep the steps from waiting for it. Elsewhere they have no use."""
