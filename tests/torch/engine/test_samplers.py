@@ -152,7 +152,7 @@ def test_every_sampler_can_be_made() -> None:
     ("called", "name"),
     [
         ("dpmpp_2m_karras", "DPM++ 2M Karras"), ("dpmpp_2m_sde_gpu", "DPM++ 2M SDE"), ("dpmpp_3m_sde exponential",
-        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", None), ("plms", "PNDM"),
+        "DPM++ 3M SDE Exponential"), ("euler_ancestral", "Euler a"), ("k_euler", "Euler"), ("plms", "PNDM"),
         ("uni_pc_bh2", "UniPC BH2"),
         ("euler sgm_uniform", "Euler SGM Uniform"), ("Euler simple", "Euler Simple"), ("euler_normal", "Euler Normal"),
         ("uni_pc simple", "UniPC Simple"), ("UniPC normal", "UniPC Normal"),
