@@ -220,7 +220,7 @@ DAMAGED: Mapping[str, tuple[bytes, str]] = {
     "tensor bomb": (saved({"a": torch.ones(1).expand(2**12, 2**12)}), "unpacks to many times"),
     "TorchScript": (script(), "TorchScript"),
     "tar": (bytes(257) + b"ustar" + bytes(250), "older than 0.2"),
-    "another zip": (saved({"a": LINE}).replace(b"data.pkl", b"data.bin"), "without weights"),
+    "another zip": (saved({"a": LINE}).replace(b"data.pkl", b"data.bin"), "no PyTorch weights"),
     "quantised": (named(saved({"a": LINE}), {"_rebuild_tensor_v2": "_rebuild_qtensor"}), "_rebuild_qtensor"),
     "sparse": (saved({"a": torch.eye(3).to_sparse()}), "_rebuild_sparse_tensor"),
     "protocol 4": (saved({"a": LINE}, pickle_protocol=4), "refuses to read"),

@@ -193,10 +193,10 @@ def _change_state(
     if exact is None:
         exact = exact_now(loaded, name)
     loaded.states[name] = HALF_DONE
+    layout = layout_of(role(name, module), wanted, loaded.device)
     if name in loaded.streams:
-        put_stream(module, exact if isinstance(exact, Exact) else Exact(exact), wanted)
+        put_stream(module, exact if isinstance(exact, Exact) else Exact(exact), wanted, layout or torch.contiguous_format)
     else:
-        layout = layout_of(role(name, module), wanted, loaded.device)
         realise(module, exact, wanted, None if before == HALF_DONE else before, layout or torch.contiguous_format)
         if layout is not None:
             lay_out(module, layout)

@@ -88,20 +88,25 @@ def realise(
     put_input_casts(module, settled=True)
 
 
-def put_stream(module: nn.Module, exact: Exact, state: ComponentState) -> None:
+def put_stream(
+    module: nn.Module, exact: Exact, state: ComponentState, layout: torch.memory_format = torch.contiguous_format
+) -> None:
     """Compute a component as a state wants it, each weight made from the exact ones when its block runs. Its own weights stay,
-    save what packed layers are set to; `compute_with` and `realise` end it.
+    save what packed layers are set to; `compute_with` and `realise` end it. layout: of flat convolutions' weights, as in `realise`:
+    kernels of different layouts round differently.
     """
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
     names = {id(tensor_at(module, name)): name for name in recipes if name not in packed}
+    flat = {name for name in recipes if is_flat_weight(module, name)} if layout == torch.channels_last else set[str]()
     memory = Reused()
 
     def bring(tensor: torch.Tensor, device: torch.device) -> Made:
         name = names.get(id(tensor))
         if name is None:
             return Made(tensor.data)
-        return exact.make(name, recipes[name].changes, recipes[name].dtype, device, memory.empty)
+        made = exact.make(name, recipes[name].changes, recipes[name].dtype, device, memory.empty)
+        return made.laid_out(layout) if name in flat else made
 
     module.__dict__[_INPUTS] = inputs_in(state.rescale)
     clear_borders(module)

@@ -65,6 +65,10 @@ class Made(NamedTuple):
         """The tensor there, sent at once."""
         return self.finish(self.source.to(device))
 
+    def laid_out(self, layout: torch.memory_format) -> "Made":
+        """The same tensor in another layout there, unless it lies alike in both (see `channels_last`)."""
+        return Made(self.source, lambda there: self.finish(there).contiguous(memory_format=layout))
+
 
 @dataclass(frozen=True)
 class Recipe:
