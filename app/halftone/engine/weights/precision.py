@@ -92,8 +92,8 @@ def put_stream(
     module: nn.Module, exact: Exact, state: ComponentState, layout: torch.memory_format = torch.contiguous_format
 ) -> None:
     """Compute a component as a state wants it, each weight made from the exact ones when its block runs. Its own weights stay,
-    save what packed layers are set to; `compute_with` and `realise` end it. layout: of flat convolutions' weights, as in `realise`:
-    kernels of different layouts round differently.
+    save what packed layers are set to; `compute_with` and `realise` end it. layout: of flat convolutions' weights, as in
+    `realise`: kernels of different layouts round differently.
     """
     recipes = dict(_recipes(module, exact, _changes(state), state))
     packed = [name for name in recipes if packed_at(module, name) is not None]
