@@ -138,10 +138,12 @@ class NotedLink(WorkerLink):
 class Desk:
     """A session that has started, with what it stands on."""
 
-    def __init__(self, settings: Settings | None = None, *, measured: bool = True, **options: Any) -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, measured: bool = True, link: "NotedLink | None" = None, **options: Any
+    ) -> None:
         if measured:
             records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=samples.CPU))
-        self.link, self.clock, self.executor, self.commands = NotedLink(), HandClock(), HeldExecutor(), NotedCommands()
+        self.link, self.clock, self.executor, self.commands = link or NotedLink(), HandClock(), HeldExecutor(), NotedCommands()
         ports = Ports(self.executor, self.clock, self.commands)
         self.session = Session(self.link, ports, settings or Settings(first_run_done=True), **options)
         self.link.hear = self.session.arrived

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
+from halftone.contract.messages import AnyEvent
 from halftone.contract.request import Numerics
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
@@ -46,6 +48,12 @@ _OF_ONE_PAGE: Final = {
 def _judged(state: AppState) -> tuple[object, ...]:
     """What badges and precisions follow from."""
     return state.numerics, state.device, state.self_test, state.reports, state.models, state.extras
+
+
+def _heard_by(make: Callable[[], Link], hear: Callable[[AnyEvent, bytes], object]) -> Link:
+    link = make()
+    link.arrived.connect(hear)
+    return link
 
 
 class Controller(QObject):
@@ -86,15 +94,25 @@ class Controller(QObject):
         *,
         early: bool = False,
         slot: Slot | None = None,
+        more: Callable[[], Link] | None = None,
     ) -> None:
-        """early: load the selected model as soon as there is nothing else to do; slot: where the queue is kept."""
+        """early: load the selected model as soon as there is nothing else to do; slot: where the queue is kept; more: makes the
+        link to the worker of another card, None to use only one.
+        """
         super().__init__(parent)
         self.background = Background(self)
         self.thumbnails = Thumbnails(self.background, read_thumbnails, self)
         ports = Ports(self.background, QtClock(self), HalftoneProcesses(self))
         known = store.load() if settings is None else settings
         self.session = Session(
-            link, ports, known, early=early, heard=self.worker_event.emit, ended=self.job_ended.emit, slot=slot
+            link,
+            ports,
+            known,
+            early=early,
+            heard=self.worker_event.emit,
+            ended=self.job_ended.emit,
+            slot=slot,
+            make_link=None if more is None else partial(_heard_by, more),
         )
         self.take = self.session.store.take
         self._subscribe()

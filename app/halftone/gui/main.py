@@ -195,7 +195,8 @@ class Opening(QObject):
         settings, slot, options = store.load(), take_slot(), list[str]()
         if slot is not None:
             options = ["--alive", str(slot.worker_lock)]
-        controller = Controller(WorkerLink(*options), settings, early=True, slot=slot)
+        make = partial(WorkerLink, *options)
+        controller = Controller(make(), settings, early=True, slot=slot, more=make)
         self._ends.append(controller.session.stop)
         self._leave = partial(controller.session.leave, keep_queue=True)
         controller.background.run(lambda: tidy_places(settings.pictures_folder), lambda _done: None)

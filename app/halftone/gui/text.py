@@ -74,7 +74,7 @@ def phase_name(phase: Phase) -> str:
 
 def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
     """What is going on: words, icon, colour token. device_words: the verdict on the device for the idle state."""
-    job = state.running
+    job = next(iter(state.begun), None)
     if state.worker in ("lost", "refused") and job is None:
         return tr("The engine stopped"), "octagon-alert", "danger"
     if state.worker != "ready":
@@ -87,7 +87,7 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
         if (left := _left_by(state.ended)) is not None:
             return left
         return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
-    return _job_activity(job), "circle-dot", "accent"
+    return job_activity(job), "circle-dot", "accent"
 
 
 def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:
@@ -111,7 +111,8 @@ def _cancelled(job: Job) -> str:
     return listed(where, count_words)
 
 
-def _job_activity(job: Job) -> str:
+def job_activity(job: Job) -> str:
+    """What a running job does."""
     if job.stopping == "cancel":
         return tr("Cancelling…")
     if job.kind == "SelfTest":
@@ -223,7 +224,7 @@ def _short_notice(notice: Notice) -> Message:
             | "web-picture"
         ):
             return _queue_notice(notice)
-        case "worker-refused" | "worker-late" | "worker-lost":
+        case "worker-refused" | "worker-late" | "worker-lost" | "card-lost":
             return _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
@@ -305,6 +306,11 @@ def _why_left(why: str, several: bool) -> str:
 
 def _engine_notice(notice: Notice) -> Message:
     match notice.kind:
+        case "card-lost":
+            name, log = notice.facts
+            did = tr("Several restarts failed. Its jobs stay in the queue for the other GPUs.")
+            do = tr("Update the graphics driver or restart the computer. Log: {0}.", log)
+            return Message("danger", tr("The engine on {0} keeps stopping.", name), sentences(did, do))
         case "worker-refused" if notice.error is not None:
             reason = sentences(error_sentence(notice.error), error_remedy(notice.error))
             acts = (Act("restart", tr("Try again")), Act("copy", tr("Copy details")))

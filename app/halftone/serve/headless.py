@@ -22,6 +22,12 @@ async def _serve(settings: Settings, secret: str, port: int, ready: Callable[[st
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     link, commands, executor = LoopLink(loop, *options), LoopCommands(loop), LoopExecutor(loop)
     heard: list[Callable[[AnyEvent, bytes], object]] = []
+    others: list[LoopLink] = []
+
+    def make_link(hear: Callable[[AnyEvent, bytes], object]) -> LoopLink:
+        others.append(LoopLink(loop, *options, arrived=hear))
+        return others[-1]
+
     session = Session(
         link,
         Ports(executor, LoopClock(loop), commands),
@@ -29,6 +35,7 @@ async def _serve(settings: Settings, secret: str, port: int, ready: Callable[[st
         early=True,
         heard=lambda event, blob: [hear(event, blob) for hear in heard],
         read_only=True,  # a window that is open writes them
+        make_link=make_link,
     )
     link.arrived = session.arrived
     interface = Interface(session, loop.call_soon_threadsafe)
@@ -43,7 +50,8 @@ async def _serve(settings: Settings, secret: str, port: int, ready: Callable[[st
     finally:
         server.stop()
         session.stop()
-        await link.closed()
+        for one in (link, *others):
+            await one.closed()
         await commands.closed()
         executor.close()
 

@@ -46,7 +46,7 @@ from halftone.serve.dialect import (
     start_of,
     unknown_settings,
 )
-from halftone.session.job_queue import new_job_id
+from halftone.session.job_ids import new_job_id
 from halftone.session.session import Session
 from halftone.session.state import NOTHING_FOUND, AppState, Ended
 from halftone.settings.picture_files import opened_picture, turned

@@ -14,7 +14,8 @@ from halftone.health.judge import Badge, badge, kept, tried
 from halftone.health.precision import model_precision
 from halftone.library import learned, records
 from halftone.session.events import CheckUnclear, Noted, Reported
-from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.job_ids import new_job_id
+from halftone.session.job_queue import JobQueue
 from halftone.session.state import Ended, ReportKey, report_key
 from halftone.session.store import Store
 from halftone.session.writing import RecordWriter

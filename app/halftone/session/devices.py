@@ -10,7 +10,8 @@ from halftone.contract.messages import SelfTest
 from halftone.gallery.timed import names_of
 from halftone.library import records
 from halftone.session.events import DeviceChosen, Replaced
-from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.job_ids import new_job_id
+from halftone.session.job_queue import JobQueue
 from halftone.session.ports import Clock, Delay
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store

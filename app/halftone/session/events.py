@@ -17,6 +17,7 @@ from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.state import (
     NOTHING_FOUND,
+    Card,
     Embeddings,
     Endless,
     Found,
@@ -56,9 +57,10 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """The job's command went to the worker."""
+    """The job's command went to a worker. card: as the job has it."""
 
     job: str
+    card: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +127,20 @@ class Starting:
 class DeviceChosen:
     device: DeviceFacts | None
     self_test: SelfTestReport | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardsChosen:
+    """The other cards that take jobs from now on."""
+
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardChanged:
+    """Something of another card is known better. One that takes no jobs any more stays out."""
+
+    card: Card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,4 +234,6 @@ QueueEvent = Queued | Removed | Moved | Sent | Stopping | Paused | Continued | R
 ModelEvent = ModelUsed | ModelsForgotten
 CheckEvent = Reported | CheckUnclear
 NextPictures = Drafted | PrecisionChosen | RowFolded
-OwnEvent = QueueEvent | ModelEvent | CheckEvent | NextPictures | Warming | Making | Starting | DeviceChosen | Noted | Replaced
+CardEvent = CardsChosen | CardChanged
+Single = Warming | Making | Starting | DeviceChosen | Noted | Replaced
+OwnEvent = QueueEvent | ModelEvent | CheckEvent | NextPictures | CardEvent | Single

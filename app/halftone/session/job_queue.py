@@ -1,6 +1,5 @@
-"""The queue: the worker has one job at a time, the others wait in the state."""
+"""The queue: each worker has one job at a time, the others wait in the state."""
 
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,22 +11,20 @@ from halftone.contract.messages import Cancel, Generate, JobCommand, Keep, Train
 from halftone.contract.request import PictureRequest, UpscaleRequest
 from halftone.library.prompts.shown_prompts import shown_prompt
 from halftone.session import events
+from halftone.session.cards import Cards, for_card
+from halftone.session.job_ids import new_job_id
 from halftone.session.pictures.grid import Grid
-from halftone.session.ports import WorkerLink
 from halftone.session.state import Ended, Endless, Job, renewed
 from halftone.session.store import Store
 
 
-def new_job_id() -> str:
-    return uuid.uuid4().hex[:12]
-
-
 class JobQueue:
-    """Sends the first waiting job whenever the worker has none and nothing holds the queue."""
+    """Sends waiting jobs to the workers that have none, unless something holds the queue."""
 
-    def __init__(self, store: Store, link: WorkerLink) -> None:
+    def __init__(self, store: Store, cards: Cards) -> None:
         self._store = store
-        self._link = link
+        self._cards = cards
+        cards.changed = self.pump
         self._afterwards: dict[str, Callable[[Ended], None]] = {}
         self._holds = 0
         self._sent: set[str] = set()
@@ -114,16 +111,11 @@ class JobQueue:
     # --- order and pace ---------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Give the worker its next job when it has none and nothing holds the queue."""
-        state = self._store.state
-        if state.worker != "ready" or state.running or state.paused or not state.jobs or self._holds:
-            return
-        job = next((job for job in state.jobs if not job.held), None)
-        if job is None:
-            return
-        self._sent.add(job.id)
-        self._store.take(events.Sent(job=job.id))
-        self._link.send(job.command)
+        """Give each worker that has no job its next one, unless something holds the queue."""
+        while not self._store.state.paused and not self._holds and (job := self._cards.next()) is not None:
+            self._sent.add(job.id)
+            self._store.take(events.Sent(job=job.id, card=job.card))
+            self._cards.send(for_card(job.command, job.card), job.card)
 
     def hold(self) -> None:
         """Send no job until `release` was called as often."""
@@ -200,7 +192,7 @@ class JobQueue:
     def give_way(self, job_id: str) -> None:
         """Cancel the running job."""
         self._store.take(events.Stopping(job=job_id, how="cancel"))
-        self._link.send(Cancel(job=job_id))
+        self._send(Cancel(job=job_id))
 
     def keep(self, job_id: str) -> None:
         """Stop denoising after this step and decode what there is."""
@@ -208,7 +200,12 @@ class JobQueue:
         if job is not None and job.endless:
             self.stop_repeating()
         self._store.take(events.Stopping(job=job_id, how="keep"))
-        self._link.send(Keep(job=job_id))
+        self._send(Keep(job=job_id))
+
+    def _send(self, command: Cancel | Keep) -> None:
+        """Send a command about a job to the worker that has it."""
+        job = self._store.state.job(command.job)
+        self._cards.send(command, "" if job is None else job.card)
 
     def remove_with_undo(self, job_id: str) -> None:
         """Cancel a running job; take a waiting one out and offer to put it back."""

@@ -1,5 +1,6 @@
 """`apply`, the pure step from what the program knows to what it knows after an event. Recorded events replay as a test."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -110,6 +111,8 @@ def _apply_own(state: AppState, event: events.OwnEvent, now: float) -> AppState:
         return _apply_check(state, event)
     if isinstance(event, events.NextPictures):
         return _apply_next(state, event)
+    if isinstance(event, events.CardEvent):
+        return _apply_cards(state, event)
     match event:
         case events.DeviceChosen():
             return replace(state, device=event.device, self_test=event.self_test)
@@ -142,6 +145,14 @@ def _apply_next(state: AppState, event: events.NextPictures) -> AppState:
         case events.RowFolded():
             rows = state.open_rows - {event.row}
             return replace(state, open_rows=rows | {event.row} if event.open else rows)
+
+
+def _apply_cards(state: AppState, event: events.CardEvent) -> AppState:
+    match event:
+        case events.CardsChosen():
+            return replace(state, cards=event.cards)
+        case events.CardChanged():
+            return replace(state, cards=tuple(event.card if card.id == event.card.id else card for card in state.cards))
 
 
 def _apply_check(state: AppState, event: events.CheckEvent) -> AppState:
@@ -206,14 +217,14 @@ def _apply_queue(state: AppState, event: events.QueueEvent, now: float) -> AppSt
             return state  # it was put back twice
         case events.Queued():
             job = replace(event.job, queued=now)
-            place = (1 if state.running else 0) if event.first else len(state.jobs)
+            place = len(state.begun) if event.first else len(state.jobs)
             return replace(state, jobs=(*state.jobs[:place], job, *state.jobs[place:]))
         case events.Removed():
             return replace(state, jobs=tuple(job for job in state.jobs if job.id != event.job or job.running))
         case events.Moved():
             return replace(state, jobs=_moved(state, event))
         case events.Sent():
-            return _sent(state, event.job, now)
+            return _sent(state, event, now)
         case events.Stopping():
             return _change(state, event.job, stopping=event.how)
         case events.Paused():
@@ -248,16 +259,19 @@ def _composed(state: AppState, event: events.Composed) -> AppState:
     return note(left, "grid-made", facts=(Path(event.path).name, event.path, str(sheet.grid.count), str(sheet.grid.failed)))
 
 
-def _sent(state: AppState, job_id: str, now: float) -> AppState:
-    """The running job stands first, also where one before it is held."""
-    job = next((job for job in state.jobs if job.id == job_id), None)
-    if job is None:
-        return state
-    return replace(state, jobs=(replace(job, started=now), *(other for other in state.jobs if other is not job)))
+def _sent(state: AppState, event: events.Sent, now: float) -> AppState:
+    """It stands before all that wait, also where one before it is held."""
+    jobs = (replace(job, started=now, card=event.card) if job.id == event.job else job for job in state.jobs)
+    return replace(state, jobs=_in_order(jobs))
+
+
+def _in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """That of the device in use first, then those of other cards, then those that wait in their order."""
+    return tuple(sorted(jobs, key=lambda job: (not job.running, job.running and bool(job.card))))
 
 
 def _moved(state: AppState, event: events.Moved) -> tuple[Job, ...]:
-    head = state.jobs[:1] if state.running else ()
+    head = state.begun
     waiting = list(state.jobs[len(head) :])
     place = next((index for index, job in enumerate(waiting) if job.id == event.job), None)
     if place is None:
@@ -350,7 +364,7 @@ def _end_cell(left: AppState, job: Job, grid: Grid, event: JobEnded) -> AppState
     if grid.next is None:
         return replace(left, sheets=(*left.sheets, Sheet(key=job.key, title=job.title, grid=grid)))
     following = renewed(replace(job, grid=grid, deaths=0), Generate(job=job.id, request=grid.next))
-    return replace(left, jobs=(following, *left.jobs))
+    return replace(left, jobs=_in_order((following, *left.jobs)))
 
 
 def _end(state: AppState, event: JobEnded) -> AppState:
@@ -358,13 +372,15 @@ def _end(state: AppState, event: JobEnded) -> AppState:
     if job is None:
         return state
     if goes_on(job, event):
-        return _change(state, job.id, started=None, deaths=job.deaths + 1)
+        died = _change(state, job.id, started=None, card="", deaths=job.deaths + 1)
+        return replace(died, jobs=_in_order(died.jobs))
     ended = Ended(job=job, outcome=event.outcome, error=event.error, report=event.report)
     left = replace(state, jobs=tuple(other for other in state.jobs if other.id != job.id), ended=ended)
     if job.grid is not None and event.outcome != "cancelled":
         return _end_cell(left, job, job.grid, event)
     if isinstance(event.report, SelfTestReport):
-        left = replace(left, self_test=event.report)
+        if not job.card:
+            left = replace(left, self_test=event.report)
         if event.report.not_kept:
             return note(left, "not-kept", facts=(event.report.device.name,), why=event.report.not_kept)
     if event.outcome == "failed" and event.error is not None:

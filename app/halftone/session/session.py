@@ -9,6 +9,7 @@ from pathlib import Path
 from halftone.contract.facts import CheckReport, SelfTestReport
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, PictureReady, Quit, Ready, Repair, SelfTest, WorkerLost
 from halftone.contract.vocabulary import POCKET
+from halftone.session.cards import Cards, LinkMaker
 from halftone.session.checks import Checks
 from halftone.session.devices import DeviceChoice, IdleMeasuring
 from halftone.session.events import Noted, Starting
@@ -61,10 +62,12 @@ class Session:
         ended: Callable[[Ended], object] = lambda _ended: None,
         slot: Slot | None = None,
         read_only: bool = False,
+        make_link: LinkMaker | None = None,
     ) -> None:
         """early: load the selected model as soon as there is nothing else to do, and watch the model folders;
         heard: gets each event once the state knows it; ended: is called with each job that ended, once the use cases know it;
-        slot: where the queue and the drafts are kept; read_only: leave the file of the settings as it is.
+        slot: where the queue and the drafts are kept; read_only: leave the file of the settings as it is; make_link: makes the
+        link to the worker of another card, None to use only one.
         """
         executor, self._clock, self._commands = ports
         commands = self._commands
@@ -78,7 +81,8 @@ class Session:
         self.settings = SettingsKeeper(store, executor, self._clock, read_only=read_only)
         if slot is not None:
             self.settings.update(with_drafts(settings, slot.drafts()))
-        self.queue = JobQueue(store, link)
+        self.cards = Cards(store, executor, link, make_link, self._heard_of_job)
+        self.queue = JobQueue(store, self.cards)
         self.devices = DeviceChoice(store, self.queue)
         self.library = ModelLibrary(store, ports)
         self.models = ModelList(store, executor)
@@ -152,10 +156,11 @@ class Session:
 
     def _quit(self, then: Callable[[], object]) -> None:
         self._link.send(Quit())
+        self.cards.quit()
         deadline = self._clock.now() + _LEAVE_SECONDS
 
         def look() -> None:
-            if self._link.gone or self._clock.now() >= deadline:
+            if (self._link.gone and self.cards.gone) or self._clock.now() >= deadline:
                 then()
             else:
                 self._clock.later(_LOOK_SECONDS, look)
@@ -174,29 +179,42 @@ class Session:
         self._unfinished |= {*self.fragile.stop(), *self.converter.stop()}
         self._commands.finish()  # once all are killed: one after another would be as slow as their sum
         self._link.stop()
+        self.cards.stop()
         for folder in self._unfinished:
             clear_leftovers(folder)
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def arrived(self, event: AnyEvent, blob: bytes) -> None:
-        """The worker reports."""
+        """The worker of the device in use reports."""
+        if event.job is not None:
+            self._heard_of_job(event, blob, self._link)
+            return
         if isinstance(event, Ready):
             _log.info("worker %s, protocol %s, %s devices", event.version, event.protocol, len(event.devices))
+        self.store.take(event)
+        self._heard(event, blob)
+        match event:
+            case Ready():
+                self.devices.worker_ready()
+            case WorkerLost():
+                self._clock.later(0, self._worker_lost)
+            case _:
+                pass
+        self.queue.pump()
+
+    def _heard_of_job(self, event: AnyEvent, blob: bytes, link: WorkerLink) -> None:
+        """A worker reports about its job."""
         self.store.take(event)
         self.training.hear(event, blob)
         self.history.hear(event, blob)
         self._heard(event, blob)
         match event:
-            case Ready():
-                self.devices.worker_ready()
             case PictureReady():
                 self.queue.upscale_made(event.job, event.facts)
-            case WorkerLost():
-                self._clock.later(0, self._worker_lost)
             case JobEnded():
                 self._ended(event)
-                self._continue(event)
+                self._continue(event, link)
             case _:
                 pass
         self.queue.pump()
@@ -213,6 +231,7 @@ class Session:
             self._idle.ended(ended)
         if isinstance(ended.report, SelfTestReport):
             self.devices.measured(ended.report)
+            self.cards.measured(ended.report)
             self._check_pocket_once()
         if isinstance(ended.report, CheckReport):
             self.checks.checked(ended, awaited=self.queue.awaited(ended.job.id))
@@ -222,11 +241,11 @@ class Session:
         self._job_ended(ended)
         self.queue.repeat(ended)
 
-    def _continue(self, event: JobEnded) -> None:
+    def _continue(self, event: JobEnded, link: WorkerLink) -> None:
         """The worker of a job died, and the job goes on with the next one."""
         job = self.state.job(event.job) if event.job is not None else None
         if job is not None and job.id == event.job and not job.running:
-            if not self._link.hopeless:
+            if not link.hopeless:
                 self.store.take(Noted(kind="went-on", facts=(job.title,), error=event.error))
             self.kept.worker_died(job)
 

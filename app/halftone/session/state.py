@@ -55,6 +55,7 @@ NoticeKind = Literal[
     "failed",
     "disk-full",
     "worker-lost",
+    "card-lost",
     "worker-refused",
     "worker-late",
     "not-written",
@@ -107,7 +108,8 @@ class Job:
     root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
     which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
     upscaler: the upscale model for its pictures, "" for none. chained: it upscales a picture because the job that made it asked
-    for it. endless: another one follows it (`AppState.endless`).
+    for it. endless: another one follows it (`AppState.endless`). card: id of the other card that computes it, or that a waiting
+    job is only for; "" for the worker of the device in use.
     """
 
     id: str
@@ -121,6 +123,7 @@ class Job:
     upscaler: str = ""
     chained: bool = False
     endless: bool = False
+    card: str = ""
     queued: float = 0.0
     started: float | None = None
     phase: Phase | None = None
@@ -182,6 +185,23 @@ def renewed(job: Job, command: JobCommand) -> Job:
         endless=job.endless,
         queued=job.queued,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """Another card of the machine that takes jobs of the queue, with a worker of its own. worker: "off" until a job wants it;
+    measured: its self-test is known; loaded, memory: as the state has them of the device in use.
+    """
+
+    device: DeviceFacts
+    worker: WorkerState | Literal["off"] = "off"
+    measured: bool = False
+    loaded: ModelFacts | None = None
+    memory: MemoryFacts | None = None
+
+    @property
+    def id(self) -> str:
+        return self.device.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,8 +387,8 @@ def report_key(model: ModelFacts, device: DeviceFacts, precision: DType, extras:
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """jobs: the running one first, then those that wait. paused: nothing new starts. sheets: of grids, to be saved. left: by an
-    earlier window.
+    """jobs: those that run first, that of the device in use before others, then those that wait. paused: nothing new starts.
+    cards: other cards that take jobs too. sheets: of grids, to be saved. left: by an earlier window.
 
     loaded: the model in memory; warming: name of the one that is being loaded without a job, "" for none. making: the fragile
     demo model is being written. once: the precision chosen on Create, which holds until another is chosen there and is never
@@ -398,6 +418,7 @@ class AppState:
     devices: tuple[DeviceFacts, ...] = ()
     device: DeviceFacts | None = None
     self_test: SelfTestReport | None = None
+    cards: tuple[Card, ...] = ()
     jobs: tuple[Job, ...] = ()
     paused: bool = False
     endless: Endless | None = None
@@ -460,13 +481,22 @@ class AppState:
 
     @property
     def running(self) -> Job | None:
-        """The job that the worker is computing."""
-        return self.jobs[0] if self.jobs and self.jobs[0].running else None
+        """The job that the worker of the device in use is computing."""
+        return self.jobs[0] if self.jobs and self.jobs[0].running and not self.jobs[0].card else None
+
+    @property
+    def begun(self) -> tuple[Job, ...]:
+        """All jobs that are being computed, on whichever card."""
+        return tuple(job for job in self.jobs if job.running)
 
     @property
     def measuring(self) -> bool:
-        """True while the self-test runs or waits."""
-        return any(isinstance(job.command, SelfTest) for job in self.jobs)
+        """True while the self-test of the device in use runs or waits."""
+        return any(isinstance(job.command, SelfTest) and not job.card for job in self.jobs)
+
+    def card(self, name: str) -> Card | None:
+        """Another card in use, by its id."""
+        return next((card for card in self.cards if card.id == name), None)
 
     def job(self, name: str) -> Job | None:
         """The entry of the queue with this id or key."""

@@ -17,7 +17,8 @@ from halftone.health.training.training_record import RunRecord
 from halftone.library.training_data.training_pictures import read_pictures, reading_of, shapes_for
 from halftone.library.training_data.training_runs import BrokenRun, unfinished
 from halftone.session.events import Replaced
-from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.job_ids import new_job_id
+from halftone.session.job_queue import JobQueue
 from halftone.session.ports import Clock, Delay, Executor, WorkerLink
 from halftone.session.state import Ended, Job, Preparation, Shown, TrainingRun
 from halftone.session.store import Store

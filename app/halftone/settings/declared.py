@@ -295,6 +295,18 @@ _PROGRAM: Final = (
         flags=("--device",),
     ),
     Setting(
+        name="general.all_cards",
+        synonyms="multi GPU several cards parallel",
+        field="all_cards",
+        page="General",
+        section="Program",
+        title="Use all GPUs for the queue",
+        sentence="Pictures also go to the other GPUs of this kind.",
+        tooltip="Each GPU loads its own copy of the model. Checks and training stay on the device above.",
+        kind="switch",
+        default=False,
+    ),
+    Setting(
         name="general.language",
         synonyms="translation locale Chinese 中文",
         field="language",

@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notify_after: int = 30
     taskbar_progress: bool = True
     device: str = "auto"
+    all_cards: bool = False
     last_model: str = POCKET
     model_folders: tuple[str, ...] = ()
     lora_folders: tuple[str, ...] = ()

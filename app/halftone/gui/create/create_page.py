@@ -253,7 +253,7 @@ class CreatePage(QWidget):
         if isinstance(event, PreviewReady):
             preview = self.centre.take_preview(event, blob)
             if not preview.isNull():
-                self.queue.set_preview(preview)
+                self.queue.set_preview(event.job or "", preview)
 
     def _job_ended(self, ended: Ended) -> None:
         if ended.job.kind in ("Generate", "Upscale"):

@@ -115,7 +115,8 @@ class JobDelegate(CardDelegate[Job]):
     def __init__(self, model: JobModel) -> None:
         super().__init__()
         self._model = model
-        self.preview = QImage()
+        self.previews: dict[str, QImage] = {}
+        """By job."""
         self.times: dict[str, JobTimes] = {}
 
     def size(self, item: Job) -> QSize:
@@ -164,7 +165,7 @@ class JobDelegate(CardDelegate[Job]):
     def _paint_box(self, painter: QPainter, box: QRectF, job: Job) -> None:
         """The preview of the running job, the place of one that waits."""
         if job.running:
-            paint_thumbnail(painter, box, self.preview)
+            paint_thumbnail(painter, box, self.previews.get(job.id, QImage()))
             return
         colours = theme.current()
         painter.setPen(QPen(colours.color("border-control"), 1, Qt.PenStyle.DashLine))
@@ -236,10 +237,10 @@ class JobList(CardList[Job]):
 
     @property
     def _first_waiting(self) -> int:
-        return 1 if self._model.items and self._model.items[0].running else 0
+        return sum(job.running for job in self._model.items)
 
     def _row_at(self, height: int) -> int:
-        """The row that a job let go at this height would stand before: never the running one."""
+        """The row that a job let go at this height would stand before: never a running one."""
         index = self.indexAt(QPoint(0, height))
         if not index.isValid():
             return self._first_waiting if height < 0 else len(self._model.items)
@@ -328,9 +329,9 @@ class QueuePanel(QWidget):
         self.count.setVisible(self.width() >= theme.grown(_COMPACT_BELOW - 20))
         self.pause.setVisible(not compact)
 
-    def set_preview(self, image: QImage) -> None:
-        self._jobs.preview = image
-        self.list.update(self.model.index(0))
+    def set_preview(self, job: str, image: QImage) -> None:
+        self._jobs.previews[job] = image
+        self.list.viewport().update()
 
     def refresh(self) -> None:
         """Show the queue as it is."""
@@ -344,8 +345,8 @@ class QueuePanel(QWidget):
         self.list.setFixedHeight(min(theme.grown(_MOST), tall))
         self.count.setText(tr("{0} jobs", len(state.jobs), one="1 job"))
         self.pause.setChecked(state.paused)
-        if not state.jobs:
-            self._jobs.preview = QImage()
+        begun = {job.id for job in state.begun}
+        self._jobs.previews = {job: image for job, image in self._jobs.previews.items() if job in begun}
 
     def _times(self) -> dict[str, JobTimes]:
         """When each waiting job begins. A time is computed once for each entry, and again when a picture taught something."""

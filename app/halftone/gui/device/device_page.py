@@ -3,12 +3,15 @@
 import time
 from pathlib import Path
 
+import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QButtonGroup,
+    QCheckBox,
     QFrame,
+    QLabel,
     QRadioButton,
     QWidget,
 )
@@ -26,6 +29,7 @@ from halftone.gui.kit import figures
 from halftone.gui.kit.navigation import guide_button
 from halftone.gui.kit.page_base import Page
 from halftone.gui.kit.stock_widgets import Card, IconLabel, boxed, button, clear, column, label, row, scrolling, surface
+from halftone.health.planning.usable_settings import no_cards
 from halftone.session.events import Noted
 from halftone.session.state import Job
 
@@ -59,7 +63,12 @@ class DevicePage(Page):
         self.header = self._header()
         self.footer = self._footer()
         self._choice_rows = column(spacing=6)
-        devices = column(label(tr("Devices"), "heading-s"), self._choice_rows, spacing=8, margins=(16, 12, 16, 12))
+        self._card_words: dict[str, QLabel] = {}
+        self.all_cards = QCheckBox(tr("Use all GPUs for the queue"))
+        self.all_cards.clicked.connect(self._use_all)
+        devices = column(
+            label(tr("Devices"), "heading-s"), self._choice_rows, self.all_cards, spacing=8, margins=(16, 12, 16, 12)
+        )
         self.choice = Card(layout=devices)
         self._left = boxed(column(self.choice, self.verdict, self.device, self.promises, -1, spacing=12))
         self._pair = row(self.speed, self.bits, spacing=12)
@@ -170,7 +179,8 @@ class DevicePage(Page):
     # what is shown
 
     def _job(self) -> Job | None:
-        return next((job for job in self._controller.state.jobs if isinstance(job.command, SelfTest)), None)
+        """The self-test of the device in use."""
+        return next((job for job in self._controller.state.jobs if isinstance(job.command, SelfTest) and not job.card), None)
 
     def _show(self) -> None:
         state, numerics = self._controller.state, self._controller.numerics
@@ -237,10 +247,25 @@ class DevicePage(Page):
         state = self._controller.state
         key = tuple(one.id for one in state.devices) + ((state.device.id,) if state.device is not None else ())
         self.choice.setVisible(len(state.devices) > 1)
-        if key == self._known_devices:
-            return
+        self.all_cards.setVisible(no_cards(state.device, state.devices) is None)
+        self.all_cards.setChecked(state.settings.all_cards)
+        if key != self._known_devices:
+            self._fill_devices(key)
+        for name, words in self._card_words.items():
+            card = state.card(name)
+            job = next((job for job in state.begun if job.card == name), None)
+            words.setVisible(card is not None)
+            words.setText(device_view.card_words(card, job) if card is not None else "")
+
+    def _use_all(self) -> None:
+        settings = self._controller.settings
+        self._controller.session.settings.update(msgspec.structs.replace(settings, all_cards=self.all_cards.isChecked()))
+
+    def _fill_devices(self, key: tuple[str, ...]) -> None:
+        state = self._controller.state
         self._known_devices = key
         clear(self._choice_rows)
+        self._card_words.clear()
         group = QButtonGroup(self.choice)
         for one in state.devices:
             size = "" if one.memory_total is None else f" · {figures.size(one.memory_total)}"
@@ -249,6 +274,9 @@ class DevicePage(Page):
             made.clicked.connect(lambda _on=False, device=one: self._controller.session.devices.use(device))
             group.addButton(made)
             self._choice_rows.addWidget(made)
+            self._card_words[one.id] = label("", "caption", "secondary", numbers=True)
+            self._card_words[one.id].setIndent(24)
+            self._choice_rows.addWidget(self._card_words[one.id])
 
     # actions
 

@@ -12,10 +12,11 @@ from halftone.gui.charts.headroom_chart_text import type_name
 from halftone.gui.i18n import catalogue, listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.settings.setting_effects import effect_of, shown_ratio, time_words
+from halftone.gui.text import job_activity
 from halftone.health.device_faults import avoided_backends, copies_are_faulty, sound_of
 from halftone.health.forecasts.timing import is_measurable, mode_ratio
 from halftone.health.precision import auto_follows_model
-from halftone.session.state import AppState
+from halftone.session.state import AppState, Card, Job
 from halftone.settings.declared import declared
 
 MODES = ("float32", "tf32", "float16", "float16-sums", "bfloat16")
@@ -124,6 +125,21 @@ def wait_words(state: AppState) -> str:
     if state.measuring and state.self_test is None:
         return tr("Waiting for the measurement. Skip it to start in FP32.")
     return ""
+
+
+def card_words(card: Card, job: Job | None) -> str:
+    """What another GPU does for the queue. job: the one that runs there."""
+    if job is not None:
+        return job_activity(job)
+    match card.worker:
+        case "off":
+            return tr("Starts when pictures wait")
+        case "ready":
+            return tr("In memory: {0}", card.loaded.name) if card.loaded is not None else tr("Ready")
+        case "starting":
+            return tr("Starting…")
+        case _:
+            return tr("The engine stopped")
 
 
 def promises(report: SelfTestReport | None, numerics: Numerics, precision: tuple[str, Words]) -> tuple[Promise, ...]:

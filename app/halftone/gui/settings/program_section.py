@@ -17,7 +17,7 @@ from halftone.gui.settings.abilities import abilities
 from halftone.gui.settings.folder_list import FoldersControl, PathControl, show_place
 from halftone.gui.settings.setting_rows import AnyControl, Control, GroupCard, SettingRow, Shown, choices_of
 from halftone.gui.settings.typed_controls import NumberControl, PatternControl
-from halftone.health.planning.usable_settings import choice_refusal, refusal
+from halftone.health.planning.usable_settings import choice_refusal, no_cards, refusal
 from halftone.settings import places
 from halftone.settings.declared import DECLARED, Setting
 
@@ -79,7 +79,8 @@ class ProgramSection(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        device, here = self.controller.state.device, abilities()
+        device = self.controller.state.device
+        here = msgspec.structs.replace(abilities(), no_cards=no_cards(device, self.controller.state.devices))
         for field, one in self.rows.items():
             value = getattr(self.controller.settings, field)
             usual = one.setting.default

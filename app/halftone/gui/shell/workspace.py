@@ -301,7 +301,7 @@ class Workspace(QObject):
             self.controller.session.checks.check(model)
 
     def _show_queue(self) -> None:
-        job = self.controller.state.running
+        job = next(iter(self.controller.state.begun), None)
         kind = job.kind if job is not None else ""
         if kind == "Examine":
             self._go("health")
@@ -313,7 +313,7 @@ class Workspace(QObject):
             self._on_create(self.create_page.show_queue)
 
     def _activity_clicked(self) -> None:
-        if self.controller.state.running is not None:
+        if self.controller.state.begun:
             self._show_queue()
         else:
             self.show_messages()
@@ -330,7 +330,7 @@ class Workspace(QObject):
     def _refresh(self) -> None:
         controller = self.controller
         state = controller.state
-        running = state.running
+        running = next(iter(state.begun), None)
         self.top.ring.show_jobs(running.fraction if running is not None else None, len(state.jobs) if running else 0)
         dtype, reason = controller.precision
         self.top.chip.show_device(state.device, state.self_test, dtype)

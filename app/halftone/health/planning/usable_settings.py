@@ -1,5 +1,6 @@
 """Settings and choices that cannot act here, each with its reason: decided from facts of the device and of the desktop."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
 
     no_notes: Words | None = None
     no_taskbar: Words | None = None
+    no_cards: Words | None = None
     jpeg_xl: bool = True
 
 
@@ -26,6 +28,13 @@ _MATRIX: Final = ("fp16_reduction", "bf16_reduction", "fp16_accumulation")
 _HALF_SUMS: Final = 7
 _TF32: Final = 8
 """Compute capabilities (major) that can do it."""
+
+
+def no_cards(device: DeviceFacts | None, devices: Sequence[DeviceFacts]) -> Words | None:
+    """Why no other GPU can take pictures, None where one can or where the devices are not known yet."""
+    if device is None or any(one.backend == device.backend != "cpu" and one.id != device.id for one in devices):
+        return None
+    return Words("The queue runs on the processor.") if device.backend == "cpu" else Words("There is no other GPU of this kind.")
 
 
 def refusal(
@@ -43,6 +52,8 @@ def refusal(
             return here.no_notes
         case "taskbar_progress":
             return here.no_taskbar
+        case "all_cards":
+            return here.no_cards
         case "math_attention_reduction" if numerics is not None and numerics.attention_backend not in ("auto", "math"):
             return Words("Needs Auto or Math as the attention backend.")
         case "compile":

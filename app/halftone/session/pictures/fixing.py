@@ -15,7 +15,8 @@ from halftone.contract.wording import Words
 from halftone.health.judge import tried
 from halftone.session.checks import Checks, has_cure
 from halftone.session.events import Replaced
-from halftone.session.job_queue import JobQueue, new_job_id
+from halftone.session.job_ids import new_job_id
+from halftone.session.job_queue import JobQueue
 from halftone.session.pictures.fix import Fix
 from halftone.session.pictures.fix_progress import advanced
 from halftone.session.pictures.history import Made

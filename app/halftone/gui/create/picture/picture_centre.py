@@ -123,8 +123,9 @@ class Centre(QFrame):
             _log.warning("a preview of %d bytes cannot be %d x %d", len(blob), event.width, event.height)
             return QImage()
         preview = QImage(blob, event.width, event.height, event.width * 3, QImage.Format.Format_RGB888).copy()
-        if self._job() is None:
-            return preview  # of a fix, whose banner shows how far it is
+        job = self._job()
+        if job is None or job.id != event.job:
+            return preview  # of a fix, whose banner shows how far it is, or of another GPU
         self._preview, self._preview_step = preview, event.step
         self.refresh()
         return preview
