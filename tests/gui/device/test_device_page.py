@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +18,8 @@ from tests.gui.health import kit
 from tests.helpers import model_files
 
 from halftone.contract.facts import DeviceFacts, DTypeReport
-from halftone.contract.messages import Cancel, Ready, SelfTest, TestDone
-from halftone.contract.request import Numerics
+from halftone.contract.messages import Cancel, Generate, PhaseChanged, Ready, SelfTest, TestDone
+from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.vocabulary import AttentionBackend, Precision
 from halftone.contract.wording import Words
 from halftone.gui import theme
@@ -31,7 +32,8 @@ from halftone.gui.i18n import set_language
 from halftone.gui.kit import figures
 from halftone.gui.text import notice_message
 from halftone.measure.cases import cases_for
-from halftone.session.state import AppState
+from halftone.session.events import CardChanged, CardsChosen, Queued, Sent
+from halftone.session.state import AppState, Card, Job
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 
@@ -457,6 +459,33 @@ def test_a_choice_of_devices_only_where_there_is_one(qtbot: QtBot) -> None:
     second_button = next(made for made in page.choice.findChildren(QRadioButton) if made.text() == "Second card · 12.0\u00a0GB")
     second_button.click()
     assert page._controller.settings.device == "cuda:1"
+
+
+def test_other_gpus_say_what_they_do_for_the_queue(qtbot: QtBot) -> None:
+    page, link = open_page(qtbot)
+    take, state = page._controller.take, lambda: page._controller.state
+    second = msgspec.structs.replace(kit.GPU, id="cuda:1", name="Second card")
+    link.tell(Ready(version="0.1.0", protocol=1, pid=1, devices=(kit.GPU, second)))
+    page.refresh()
+    assert page.all_cards.isVisible()
+    page.all_cards.click()
+    assert state().settings.all_cards
+    card = Card(device=second)
+    take(CardsChosen(cards=(card,)))
+    page.refresh()
+    words = page._card_words["cuda:1"]
+    assert words.isVisible()
+    assert words.text() == "Starts when pictures wait"
+    assert not page._card_words[kit.GPU.id].isVisible()
+    take(CardChanged(card=replace(card, worker="ready")))
+    command = Generate(job="j", request=PictureRequest(prompt="a", model="m"))
+    take(Queued(job=Job(id="j", command=command, title="a")))
+    take(Sent(job="j", card="cuda:1"))
+    link.tell(PhaseChanged(job="j", phase="denoise", done=3, total=12))
+    page.refresh()
+    assert words.text() == "Denoising, step 3 of 12"
+    page.all_cards.click()
+    assert not state().settings.all_cards
 
 
 def test_device_rows_are_only_what_was_read(qtbot: QtBot) -> None:

@@ -117,6 +117,8 @@ class JobDelegate(CardDelegate[Job]):
         self._model = model
         self.previews: dict[str, QImage] = {}
         """By job."""
+        self.cards: dict[str, str] = {}
+        """Names of the other GPUs that take jobs, by id."""
         self.times: dict[str, JobTimes] = {}
 
     def size(self, item: Job) -> QSize:
@@ -140,7 +142,8 @@ class JobDelegate(CardDelegate[Job]):
         left, right = rect.left() + (_COMPACT_LEFT if compact else _LEFT), rect.right() - 35
         words, line = job_words(item), theme.grown(16)
         paint_line(painter, QRect(left, rect.top() + theme.grown(8), right - left, theme.grown(18)), words.title, "small")
-        paint_line(painter, QRect(left, rect.top() + theme.grown(27), right - left, line), words.line, "caption", "text-muted")
+        where = listed(*filter(None, (self.cards.get(item.card, ""), words.line)))
+        paint_line(painter, QRect(left, rect.top() + theme.grown(27), right - left, line), where, "caption", "text-muted")
         last = QRect(left, rect.top() + theme.grown(58 if item.running else 43), right - left, line)
         if item.running:
             _paint_bar(painter, QRectF(left, rect.top() + theme.grown(46), right - left, 4), item.fraction or 0.0)
@@ -340,6 +343,7 @@ class QueuePanel(QWidget):
         if self.editing and ((edited := state.job(self.editing)) is None or not edited.held):
             self.show_editing("")
         self._jobs.times = self._times()
+        self._jobs.cards = {card.id: card.device.name for card in state.cards}
         self.model.show(state.jobs)
         tall = sum(self._jobs.size(job).height() for job in state.jobs[:6])
         self.list.setFixedHeight(min(theme.grown(_MOST), tall))
