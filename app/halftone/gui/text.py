@@ -307,7 +307,7 @@ def _why_left(why: str, several: bool) -> str:
 def _engine_notice(notice: Notice) -> Message:
     match notice.kind:
         case "card-lost":
-            name, log = notice.facts
+            name, log, *_ = (*notice.facts, "", "")
             did = tr("Several restarts failed. Its jobs stay in the queue for the other GPUs.")
             do = tr("Update the graphics driver or restart the computer. Log: {0}.", log)
             return Message("danger", tr("The engine on {0} keeps stopping.", name), sentences(did, do))
