@@ -1,5 +1,6 @@
 """Everything a picture depends on, as the user wants it (may hold None) and as it will run (holds no None)."""
 
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Final, TypeVar
 
@@ -463,6 +464,7 @@ BY_DIFFUSERS: Final = {way: f"{way} (diffusers)" for way in (KARRAS, "Exponentia
 """Schedules that Halftone first left to diffusers, whose numbers differ, by the name that these have now."""
 
 
+@lru_cache(maxsize=2048)
 def split_sampler(name: str) -> tuple[str, str]:
     """ "DPM++ 2M Karras" -> ("DPM++ 2M", "Karras"); without a schedule the second is empty."""
     way = next((way for way in (*SCHEDULES, *BY_DIFFUSERS.values()) if name.endswith(f" {way}")), "")

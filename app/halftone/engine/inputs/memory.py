@@ -20,7 +20,7 @@ from halftone.engine.loading.in_memory import freed
 from halftone.engine.loading.load import Loaded
 from halftone.engine.loading.plans import any_component
 from halftone.engine.weights.offload import leave_device, put_offload
-from halftone.engine.weights.parts import role
+from halftone.engine.weights.parts import role, tensor_bytes
 from halftone.health.faults import first_line, forget_frames, is_out_of_memory
 from halftone.health.forecasts.activations import Size
 from halftone.health.forecasts.memory_forecast import (
@@ -324,12 +324,7 @@ def free_bytes(loaded: Loaded) -> int:
 
 def weight_bytes(loaded: Loaded) -> int:
     """Bytes of all networks as they are in memory now."""
-    return sum(
-        tensor.nbytes
-        for name, module in loaded.modules.items()
-        if role(name, module) != "other"
-        for tensor in (*module.parameters(), *module.buffers())
-    )
+    return sum(tensor_bytes(module) for name, module in loaded.modules.items() if role(name, module) != "other")
 
 
 def free_after(error: BaseException) -> None:

@@ -4,7 +4,7 @@ import inspect
 import traceback
 import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -48,11 +48,18 @@ def sampler_name(scheduler: Any) -> str:
     """The user's name of a scheduler, or its class name where users have none. The schedule that says more wins."""
     kind, flow = type(scheduler).__name__, is_flow(scheduler)
     config = cast("dict[str, Any]", dict(scheduler.config))
-    for name in sorted(FLOW_SAMPLERS if flow else SAMPLERS, key=lambda name: not split_sampler(name)[1]):
-        own, options = scheduler_of(name, flow=flow)
-        if own == kind and all((config.get(key) or False) == value for key, value in options.items()):
+    for name, options in _named(kind, flow=flow):
+        if all((config.get(key) or False) == value for key, value in options.items()):
             return name
     return kind.removesuffix("Scheduler")
+
+
+@cache
+def _named(kind: str, *, flow: bool) -> tuple[tuple[str, Mapping[str, OptionValue]], ...]:
+    """(name, configuration) of all samplers that are this class of diffusers, those that name a schedule first."""
+    names = sorted(FLOW_SAMPLERS if flow else SAMPLERS, key=lambda name: not split_sampler(name)[1])
+    found = ((name, *scheduler_of(name, flow=flow)) for name in names)
+    return tuple((name, options) for name, own, options in found if own == kind)
 
 
 def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS, family: str = "") -> Any:

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast
 from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
-from halftone.engine.weights.packed import PackedLinear, packed_layers
+from halftone.engine.weights.packed import PackedLinear
 
 Role = Literal["encode", "denoise", "decode", "other"]
 
@@ -38,8 +38,30 @@ def components(pipe: Any) -> dict[str, nn.Module]:
 
 
 def parameter_count(module: nn.Module) -> int:
-    plain = sum(parameter.numel() for parameter in module.parameters())
-    return plain + sum(layer.numbers for layer in packed_layers(module).values())
+    found = distinct_modules(module)
+    plain = {id(own): own.numel() for part in found for own in part.parameters(recurse=False)}
+    return sum(plain.values()) + sum(part.numbers for part in found if isinstance(part, PackedLinear))
+
+
+def tensor_bytes(module: nn.Module) -> int:
+    """Bytes of all parameters and buffers."""
+    found = distinct_modules(module)
+    held = (own for part in found for own in (*part.parameters(recurse=False), *part.buffers(recurse=False)))
+    return sum({id(own): own.nbytes for own in held}.values())
+
+
+def distinct_modules(module: nn.Module) -> list[nn.Module]:
+    """A module and all that are inside it, each once. torch's own way hands each of them up through every level above it, which
+    took more time in a small job than its arithmetic.
+    """
+    found: dict[int, nn.Module] = {}
+    waiting = [module]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in found:
+            found[id(part)] = part
+            waiting += part.children()
+    return list(found.values())
 
 
 def units(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]]:

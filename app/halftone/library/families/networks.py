@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, count, pairwise, takewhile
 from math import prod
 from pathlib import Path
@@ -198,12 +199,20 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
     sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
     architectures = config.get("architectures")
     kind = config.get("_class_name") or (cast("list[Any]", architectures)[0] if isinstance(architectures, list) else "")
-    units, layers = _units(sizes, str(kind)), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
     usual: Work = "encode" if name.startswith(_ENCODERS) else "decode" if name.startswith(_DECODERS) else "denoise"
+    measured = _measured(str(kind), tuple(sizes.items()))
+    return msgspec.structs.replace(measured, name=name, work=work or usual, config=dict(config), tables=_table(config, sizes))
+
+
+@lru_cache(maxsize=64)
+def _measured(kind: str, tensors: tuple[tuple[str, int], ...]) -> Network:
+    """What the names and sizes of its tensors say of a network: asked again with each picture, and the same as before."""
+    sizes = dict(tensors)
+    units, layers = _units(sizes, kind), _layers({name: size for name, size in sizes.items() if not _STEERING.search(name)})
     return Network(
-        name=name,
-        work=work or usual,
-        kind=str(kind),
+        name="",
+        work="denoise",
+        kind=kind,
         parameters=sum(sizes.values()),
         largest=max(sizes.values(), default=0),
         block=max(units.values(), default=0),
@@ -211,8 +220,6 @@ def network(name: str, config: Mapping[str, Any], tensors: Iterable[TensorInfo],
         two_layers=_two(layers),
         stages=_stages(units, layers),
         blocks=max(1, len({block for tensor in sizes if (block := _block(tensor))})),
-        config=dict(config),
-        tables=_table(config, sizes),
     )
 
 

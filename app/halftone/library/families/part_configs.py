@@ -131,22 +131,31 @@ def _numbers(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str
 
 
 def _differences(part: Part, known: Sequence[TensorInfo]) -> Iterator[Words | None]:
+    lists = _lists(tensor.name for tensor in known)
     for field, ends in _LAYERS.items():
-        yield _difference(part, field, _layers((tensor.name for tensor in known), ends))
+        yield _difference(part, field, _layers(lists, ends))
     for field, pattern, axis in _EDGES:
+        if field not in part.config:
+            continue
         edges = {tensor.shape[axis] for tensor in known if len(tensor.shape) > axis and pattern.fullmatch(tensor.name)}
         yield _difference(part, field, edges.pop() if len(edges) == 1 else None)
 
 
-def _layers(names: Iterable[str], ends: tuple[str, ...]) -> int | None:
-    """Number of layers of the one list whose name ends so; None where there is none, or several."""
+def _lists(names: Iterable[str]) -> dict[str, int]:
+    """Every list of modules that lies in no other, and how many it holds."""
     found: dict[str, int] = {}
     for name in names:
         words = name.split(".")
         at = next((index for index, word in enumerate(words) if word.isdecimal()), 0)
-        if at and words[at - 1] in ends and len(words[at]) < 10:
+        if at and len(words[at]) < 10:
             start = ".".join(words[:at])
             found[start] = max(found.get(start, 0), int(words[at]) + 1)
+    return found
+
+
+def _layers(lists: Mapping[str, int], ends: tuple[str, ...]) -> int | None:
+    """Number of layers of the one list whose name ends so; None where there is none, or several."""
+    found = {start: count for start, count in lists.items() if start.rpartition(".")[2] in ends}
     wanted = next((found[start] for start in _COUNTED if start in found), None)
     return wanted if wanted is not None else found.popitem()[1] if len(found) == 1 else None
 
