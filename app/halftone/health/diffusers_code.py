@@ -134,7 +134,8 @@ def _part(name: str, file: str, family: FileFamily, repository: str, dtype: str)
     kind = family.classes[name]
     if name not in (*_DENOISERS, "vae"):
         config = f"transformers.{kind}.config_class.from_pretrained({repository!r}, subfolder={name!r})"
-        return f"{name} = transformers.{kind}.from_pretrained(None, config={config}, state_dict=load_file({file!r}), torch_dtype={dtype})"
+        weights = f"state_dict=load_file({file!r}), torch_dtype={dtype}"
+        return f"{name} = transformers.{kind}.from_pretrained(None, config={config}, {weights})"
     packed = f"quantization_config=diffusers.GGUFQuantizationConfig(compute_dtype={dtype}), " if file.endswith(_GGUF) else ""
     place = f"config={repository!r}, subfolder={name!r}, "
     return f"{name} = diffusers.{kind}.from_single_file({file!r}, {place}{packed}torch_dtype={dtype})"

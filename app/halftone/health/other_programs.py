@@ -54,12 +54,16 @@ class ToSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """rescale: a repaired file in the layout of the program needs no setting."""
+    """refusal: why there is no repaired file, as a sentence; None where one in the layout of the program needs no setting."""
 
     program: OtherProgram
     settings: tuple[ToSet, ...] = ()
     notes: tuple[Words, ...] = ()
-    rescale: bool = False
+    refusal: Words | None = None
+
+    @property
+    def rescale(self) -> bool:
+        return self.refusal is None
 
 
 class _Needs(msgspec.Struct, frozen=True):
@@ -82,13 +86,15 @@ def export(report: CheckReport, program: OtherProgram) -> Export:
     needs = _needs(report)
     strange = _not_loaded(report, program)
     if len(strange) == len(_APPS[program]):
-        return Export(program=program, notes=strange)
+        return Export(program=program, notes=strange, refusal=Words("{0} cannot load it.", (PROGRAM_NAMES[program],)))
     if report.verdict == "broken":
-        return Export(program=program, notes=(Words("No setting of {0} helps this model.", (PROGRAM_NAMES[program],)),))
+        notes = (Words("No setting of {0} helps this model.", (PROGRAM_NAMES[program],)),)
+        return Export(program=program, notes=notes, refusal=Words("The model is broken, and rescaling does not mend that."))
     if not needs.codes:
-        return Export(program=program, notes=(Words("Nothing to set: the model stays in range in FP16."),))
+        notes = (Words("Nothing to set: the model stays in range in FP16."),)
+        return Export(program=program, notes=notes, refusal=Words("There is nothing to repair."))
     settings, notes = _PROGRAMS[program](report, needs)
-    return Export(program=program, settings=settings, notes=(*strange, *notes), rescale=_can_be_repaired(report, program))
+    return Export(program=program, settings=settings, notes=(*strange, *notes), refusal=_no_repair(report, program))
 
 
 def _not_loaded(report: CheckReport, program: OtherProgram) -> tuple[Words, ...]:
@@ -107,11 +113,22 @@ def _is_gguf(model: ModelFacts) -> bool:
     return model.path.lower().endswith(".gguf")
 
 
-def _can_be_repaired(report: CheckReport, program: OtherProgram) -> bool:
-    if report.model.parts or not can_be_written(report.model, LAYOUTS[program]):
-        return False
+def _no_repair(report: CheckReport, program: OtherProgram) -> Words | None:
+    """Why no repaired file can be written; None where one can."""
+    model = report.model
+    if model.parts:
+        return Words("The model consists of several files.")
+    if not can_be_written(model, LAYOUTS[program]):
+        one_file = LAYOUTS[program] == "file"
+        return (
+            Words("Halftone cannot write {0} models as one file.", (model.family,))
+            if one_file
+            else Words("Halftone cannot write {0} models as a folder.", (model.family,))
+        )
+    if not report.extras.can_be_copied:
+        return Words("The check ran with parts that are not the model's own, and a copy cannot hold these.")
     cures = (cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None)
-    return report.extras.can_be_copied and any(cure.plan.rescale for cure in cures)
+    return None if any(cure.plan.rescale for cure in cures) else Words("No rescaling cures what was found.")
 
 
 def _needs(report: CheckReport) -> _Needs:

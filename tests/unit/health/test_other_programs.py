@@ -230,8 +230,39 @@ def test_a_repaired_file_is_offered_where_a_rescaling_cures_all() -> None:
     assert not export(report(VAE), "comfyui").rescale
     assert not export(report(VAE, rescale=True, vae="/m/other.safetensors"), "comfyui").rescale
     assert not export(report(VAE, rescale=True, controls=(Control(path="/m/c", image=""),)), "comfyui").rescale
-    several = replace(MODEL, parts={"vae": "/m/vae.safetensors"})
-    assert not export(report(VAE, rescale=True, model=several), "comfyui").rescale
+
+
+@pytest.mark.parametrize(
+    ("checked", "program", "why"),
+    [
+        (report(TEXT), "comfyui", "No rescaling cures what was found."),
+        (
+            report(finding("vae", "weights-nonfinite"), verdict="broken"), "comfyui",
+            "The model is broken, and rescaling does not mend that.",
+        ),
+        (report(), "comfyui", "There is nothing to repair."),
+        (
+            report(VAE, rescale=True, vae="/m/v"), "comfyui",
+            "The check ran with parts that are not the model's own, and a copy cannot hold these.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, family="HiDream")), "comfyui",
+            "Halftone cannot write HiDream models as one file.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, family="Z-Image", format="single-file", pipeline="ZImagePipeline")),
+            "diffusers", "Halftone cannot write Z-Image models as a folder.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, parts={"vae": "/m/v"})), "comfyui",
+            "The model consists of several files.",
+        ),
+        (report(VAE, rescale=True, model=replace(MODEL, family="Kandinsky 3")), "comfyui", "ComfyUI cannot load it."),
+    ],
+)  # fmt: skip
+def test_the_reason_without_a_repaired_file_is_the_true_one(checked: CheckReport, program: OtherProgram, why: str) -> None:
+    found = export(checked, program)
+    assert (found.rescale, str(found.refusal)) == (False, why)
 
 
 def test_every_name_exists_in_the_program() -> None:
