@@ -175,6 +175,9 @@ def check(
         numerics=wanted,
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
+    if copy is not None and not command.inputs.extras.can_be_copied:
+        given = Words("given with parts that are not the model's own: a copy cannot hold these")
+        raise HalftoneError("setting-bad-value", name="--output", value=given, allowed=Words("a check of the model alone"))
     from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
     from halftone.cli.reports.json_objects import check_object, put
     from halftone.health.judge import is_cured

@@ -12,17 +12,24 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.facts import CheckReport, Finding
+from halftone.contract.facts import CheckReport, Finding, ModelFacts
 from halftone.contract.vocabulary import FLOAT_LIMITS, FindingCode, Layout, OtherProgram
 from halftone.contract.wording import Words
+from halftone.health.diffusers_code import can_load, loading_code
 from halftone.health.headroom import far_limit
 from halftone.health.judge import is_serious
 from halftone.health.part_names import plain_component
+from halftone.health.program_families import A1111, COMFYUI, FORGE, LOADS
 from halftone.library.files.copies import can_be_written
 
 PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111, Forge", "diffusers": "diffusers"}
 LAYOUTS: Final[dict[OtherProgram, Layout]] = {"comfyui": "file", "a1111": "file", "diffusers": "folder"}
 """What the programs load."""
+_APPS: Final[dict[OtherProgram, tuple[str, ...]]] = {
+    "comfyui": (COMFYUI,),
+    "a1111": (A1111, FORGE),
+    "diffusers": ("diffusers",),
+}
 LAUNCH: Final = Words("Launch options")
 _SD_SETTINGS: Final = Words("Settings > Stable Diffusion, switch on")
 _LOADER: Final = Words("Load Diffusion Model node")
@@ -47,12 +54,16 @@ class ToSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """rescale: a repaired file in the layout of the program needs no setting."""
+    """refusal: why there is no repaired file, as a sentence; None where one in the layout of the program needs no setting."""
 
     program: OtherProgram
     settings: tuple[ToSet, ...] = ()
     notes: tuple[Words, ...] = ()
-    rescale: bool = False
+    refusal: Words | None = None
+
+    @property
+    def rescale(self) -> bool:
+        return self.refusal is None
 
 
 class _Needs(msgspec.Struct, frozen=True):
@@ -73,19 +84,51 @@ class _Needs(msgspec.Struct, frozen=True):
 def export(report: CheckReport, program: OtherProgram) -> Export:
     """What keeps the checked model finite in another program."""
     needs = _needs(report)
+    strange = _not_loaded(report, program)
+    if len(strange) == len(_APPS[program]):
+        return Export(program=program, notes=strange, refusal=Words("{0} cannot load it.", (PROGRAM_NAMES[program],)))
     if report.verdict == "broken":
-        return Export(program=program, notes=(Words("No setting of {0} helps this model.", (PROGRAM_NAMES[program],)),))
+        notes = (Words("No setting of {0} helps this model.", (PROGRAM_NAMES[program],)),)
+        return Export(program=program, notes=notes, refusal=Words("The model is broken, and rescaling does not mend that."))
     if not needs.codes:
-        return Export(program=program, notes=(Words("Nothing to set: the model stays in range in FP16."),))
+        notes = (Words("Nothing to set: the model stays in range in FP16."),)
+        return Export(program=program, notes=notes, refusal=Words("There is nothing to repair."))
     settings, notes = _PROGRAMS[program](report, needs)
-    return Export(program=program, settings=settings, notes=notes, rescale=_can_be_repaired(report, program))
+    return Export(program=program, settings=settings, notes=(*strange, *notes), refusal=_no_repair(report, program))
 
 
-def _can_be_repaired(report: CheckReport, program: OtherProgram) -> bool:
-    if report.model.parts or not can_be_written(report.model, LAYOUTS[program]):
-        return False
+def _not_loaded(report: CheckReport, program: OtherProgram) -> tuple[Words, ...]:
+    """A note for each app that does not load such a model."""
+    model = report.model
+    if program == "diffusers":
+        return () if can_load(model) else (Words("diffusers does not load {0} models from one file.", (model.family,)),)
+    families = [app for app in _APPS[program] if model.family not in LOADS[app]]
+    notes = [Words("{0}: {1} models cannot be loaded, at least not without extensions.", (app, model.family)) for app in families]
+    if A1111 in _APPS[program] and A1111 not in families and _is_gguf(model):
+        notes.append(Words("A1111 does not read GGUF files."))
+    return tuple(notes)
+
+
+def _is_gguf(model: ModelFacts) -> bool:
+    return model.path.lower().endswith(".gguf")
+
+
+def _no_repair(report: CheckReport, program: OtherProgram) -> Words | None:
+    """Why no repaired file can be written; None where one can."""
+    model = report.model
+    if model.parts:
+        return Words("The model consists of several files.")
+    if not can_be_written(model, LAYOUTS[program]):
+        one_file = LAYOUTS[program] == "file"
+        return (
+            Words("Halftone cannot write {0} models as one file.", (model.family,))
+            if one_file
+            else Words("Halftone cannot write {0} models as a folder.", (model.family,))
+        )
+    if not report.extras.can_be_copied:
+        return Words("The check ran with parts that are not the model's own, and a copy cannot hold these.")
     cures = (cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None)
-    return report.extras.can_be_copied and any(cure.plan.rescale for cure in cures)
+    return None if any(cure.plan.rescale for cure in cures) else Words("No rescaling cures what was found.")
 
 
 def _needs(report: CheckReport) -> _Needs:
@@ -126,7 +169,7 @@ def _comfyui(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], tup
 
     def launch(parts: Collection[str], value: str, instead: str = "") -> None:
         if parts:
-            settings.append(ToSet(app="ComfyUI", where=LAUNCH, value=value, instead=instead, parts=_parts(parts)))
+            settings.append(ToSet(app=COMFYUI, where=LAUNCH, value=value, instead=instead, parts=_parts(parts)))
 
     launch(needs.of("encode", "decode"), "--fp32-vae", "--bf16-vae" if needs.bfloat16 else "")
     denoisers = needs.of("denoise")
@@ -137,7 +180,7 @@ def _comfyui(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], tup
     else:
         launch(denoisers, *(("--bf16-unet", "--fp32-unet") if needs.bfloat16 else ("--fp32-unet",)))
     if denoisers and report.transformer is not None:
-        settings.append(ToSet(app="ComfyUI", where=_LOADER, value="weight_dtype: default", parts=_parts(denoisers)))
+        settings.append(ToSet(app=COMFYUI, where=_LOADER, value="weight_dtype: default", parts=_parts(denoisers)))
     large = [name for name in needs.of("text") if needs.codes[name] & {"weights-overflow", "device-fault"}]
     launch(large, "--fp32-text-enc")
     if len(large) < len(needs.of("text")):
@@ -146,7 +189,8 @@ def _comfyui(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], tup
 
 
 def _a1111(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], tuple[Words, ...]]:
-    return (*_only_a1111(report, needs), *_forge(needs)), (
+    own = [] if report.model.family not in LOADS[A1111] or _is_gguf(report.model) else _only_a1111(report, needs)
+    return (*own, *_forge(needs)), (
         Words("Forge and reForge ignore --no-half, --no-half-vae and --upcast-sampling. They always switch the NaN check off."),
         Words("Never use --disable-nan-check alone: it hides the message and keeps the black picture."),
     )
@@ -159,14 +203,14 @@ def _only_a1111(report: CheckReport, needs: _Needs) -> list[ToSet]:
         return found
     if not needs.of("text") and needs.only(_ATTENTION, "denoise"):
         value = "Upcast cross attention layer to float32"
-        return [*found, ToSet(app="A1111", where=_SD_SETTINGS, value=value, parts=_parts(others))]
+        return [*found, ToSet(app=A1111, where=_SD_SETTINGS, value=value, parts=_parts(others))]
     if needs.only(_UNDERFLOW, "text", "denoise") and report.plan.settings.get("upcast_sampling"):
         return [*found, _a1111_launch("--upcast-sampling", others)]
     return [_a1111_launch("--no-half", (*vaes, *others))]
 
 
 def _a1111_launch(value: str, parts: Collection[str]) -> ToSet:
-    return ToSet(app="A1111", where=LAUNCH, value=value, parts=_parts(parts))
+    return ToSet(app=A1111, where=LAUNCH, value=value, parts=_parts(parts))
 
 
 def _forge(needs: _Needs) -> list[ToSet]:
@@ -174,7 +218,7 @@ def _forge(needs: _Needs) -> list[ToSet]:
 
     def launch(parts: Collection[str], value: str, instead: str = "") -> None:
         if parts:
-            settings.append(ToSet(app="Forge, reForge", where=LAUNCH, value=value, instead=instead, parts=_parts(parts)))
+            settings.append(ToSet(app=FORGE, where=LAUNCH, value=value, instead=instead, parts=_parts(parts)))
 
     launch(needs.of("encode", "decode"), "--vae-in-fp32", "--vae-in-bf16" if needs.bfloat16 else "")
     if needs.only(_ATTENTION, "denoise"):
@@ -187,7 +231,8 @@ def _forge(needs: _Needs) -> list[ToSet]:
 
 def _diffusers(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], tuple[Words, ...]]:
     parts, instead = _parts(needs.codes), ""
-    half = _loaded(report, "torch.float16")
+    model = report.model
+    half = loading_code(model, "torch.float16")
     alone = not needs.of("encode", "decode", "text")
     if alone and needs.only(_ATTENTION, "denoise"):
         lines = [*half, "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)", *_upcast_attention(needs)]
@@ -195,13 +240,12 @@ def _diffusers(report: CheckReport, needs: _Needs) -> tuple[tuple[ToSet, ...], t
         lines = [*half, *(f"torch.backends.cuda.matmul.{name} = False" for name in _SUM_SWITCHES)]
     elif needs.of("text", "denoise", "encode"):
         chosen = "torch.bfloat16" if needs.bfloat16 else "torch.float32"
-        lines, instead = list(_loaded(report, chosen)), "torch_dtype=torch.float32" if needs.bfloat16 else ""
-    elif report.model.pipeline.startswith(UPCASTING) and "weights-overflow" not in needs.codes["vae"]:
+        lines, instead = list(loading_code(model, chosen)), "torch_dtype=torch.float32" if needs.bfloat16 else ""
+    elif model.pipeline.startswith(UPCASTING) and "weights-overflow" not in needs.codes["vae"]:
         lines = [*half, "pipe.vae.register_to_config(force_upcast=True)"]
     else:
-        lines = [*_loaded(report, "torch.float16", "torch.float32"), *_DECODE_WIDE]
-    value = "\n".join(("import torch", "import diffusers", "", *lines))
-    return (ToSet(app="diffusers", where=_CODE, value=value, instead=instead, parts=parts),), ()
+        lines = [*loading_code(model, "torch.float16", "torch.float32"), *_DECODE_WIDE]
+    return (ToSet(app="diffusers", where=_CODE, value="\n".join(lines), instead=instead, parts=parts),), ()
 
 
 _SUM_SWITCHES: Final = ("allow_fp16_accumulation", "allow_fp16_reduced_precision_reduction")
@@ -209,20 +253,6 @@ _DECODE_WIDE: Final = (
     "decode = pipe.vae.decode",
     "pipe.vae.decode = lambda latents, *rest, **named: decode(latents.float(), *rest, **named)",
 )
-
-
-def _loaded(report: CheckReport, dtype: str, vae: str = "") -> tuple[str, ...]:
-    """The lines that load the model. vae: its type where that is another."""
-    path, pipeline = repr(report.model.path), report.model.pipeline or "DiffusionPipeline"
-    if report.model.format != "single-file":
-        types = f'{{"vae": {vae}, "default": {dtype}}}' if vae else dtype
-        return (f"pipe = diffusers.{pipeline}.from_pretrained({path}, torch_dtype={types})",)
-    if not vae:
-        return (f"pipe = diffusers.{pipeline}.from_single_file({path}, torch_dtype={dtype})",)
-    return (
-        f"vae = diffusers.AutoencoderKL.from_single_file({path}, torch_dtype={vae})",
-        f"pipe = diffusers.{pipeline}.from_single_file({path}, vae=vae, torch_dtype={dtype})",
-    )
 
 
 def _upcast_attention(needs: _Needs) -> tuple[str, ...]:

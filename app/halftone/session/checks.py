@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.plan import Cure
@@ -13,6 +14,7 @@ from halftone.contract.wording import Words, both
 from halftone.health.judge import Badge, badge, kept, tried
 from halftone.health.precision import model_precision
 from halftone.library import learned, records
+from halftone.library.layouts import check_layout
 from halftone.session.events import CheckUnclear, Noted, Reported
 from halftone.session.job_ids import new_job_id
 from halftone.session.job_queue import JobQueue
@@ -168,6 +170,14 @@ class Checks:
             layout=layout,
         )
         return self._queue.submit(command, model.name, first=True, then=then)
+
+    def can_be_laid(self, model: ModelFacts, layout: Layout) -> bool:
+        """Whether the model's headers allow a copy in a layout."""
+        try:
+            check_layout(model, layout)
+        except (HalftoneError, OSError):
+            return False
+        return True
 
     # --- cures ------------------------------------------------------------------------------------------------------
 

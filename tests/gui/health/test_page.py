@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -747,6 +748,16 @@ def test_the_repaired_file_has_the_layout_of_the_program(qtbot: QtBot, program: 
     page.refresh()
     assert not page.elsewhere.file.isEnabled(), "one at a time"
     dialog.close()
+
+
+def test_no_file_is_offered_where_the_headers_do_not_allow_it(qtbot: QtBot) -> None:
+    page, _ = open_page(qtbot, kit.report())
+    model = msgspec.structs.replace(kit.MODEL, format="diffusers", path="/nowhere")
+    page.elsewhere.set_view(replace(page._view, report=kit.report(model)), busy=False)
+    page.elsewhere.programs.button("comfyui").click()
+    assert page.elsewhere.file.isHidden()
+    page.elsewhere.programs.button("diffusers").click()
+    assert not page.elsewhere.file.isHidden()
 
 
 def test_another_program_waits_for_the_check(qtbot: QtBot) -> None:

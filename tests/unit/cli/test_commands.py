@@ -975,8 +975,9 @@ def test_words_that_cannot_be_are_refused(run: Run, model: str, words: list[str]
     assert said in run.err
 
 
-def test_an_export_says_what_to_set(run: Run, fragile: str) -> None:
-    assert run("check", fragile, "--export", "comfyui").out.rstrip().endswith("--fp32-vae")
+def test_an_export_says_what_to_set(run: Run, fragile: str, capfd: pytest.CaptureFixture[str]) -> None:
+    main(["check", fragile, "--export", "comfyui"], engine=Repairing)
+    assert "\n      --fp32-vae\n" in capfd.readouterr().out
     found = run("check", fragile, "--export", "diffusers", "--json").object
     assert found["export"]["settings"][0]["where"] == "Python code"
     assert run("check", fragile, "--export", "photoshop").code == 2
@@ -1011,9 +1012,17 @@ def test_an_export_writes_the_repaired_file_in_the_programs_layout(
     assert "cannot write this Stable Diffusion 1.x model as one file" in capfd.readouterr().err
 
 
+def test_a_repaired_file_with_another_vae_is_refused_before_the_check(run: Run, model: str, tmp_path: Path) -> None:
+    tried = run(
+        "check", model, "--export", "diffusers", "--output", str(tmp_path / "whole"), "--vae", str(resources() / "pocket" / "vae")
+    )
+    assert tried.code == 2
+    assert "--output cannot be given with parts that are not the model's own: a copy cannot hold these." in tried.err
+
+
 def test_a_sound_model_gets_no_repaired_file(run: Run, model: str, tmp_path: Path) -> None:
     assert run("check", model, "--export", "diffusers", "--output", str(tmp_path / "whole")).code == 0
-    assert "No repaired file was written: there is nothing to repair." in run.err
+    assert "No repaired file was written. There is nothing to repair." in run.err
     assert run("check", model, "--output", str(tmp_path / "whole")).code == 2
 
 

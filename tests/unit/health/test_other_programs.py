@@ -13,9 +13,14 @@ from halftone.contract.facts import CheckReport, ComponentFacts, Finding, LayerP
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Numerics
 from halftone.contract.vocabulary import FindingCode, OtherProgram
+from halftone.health.diffusers_code import FAMILIES
 from halftone.health.other_programs import Export, export
+from halftone.health.program_families import LOADS
+from halftone.library.families.known_families import BY_NAME
+from halftone.library.families.single_files import SINGLES
 
 PROGRAMS: Final = json.loads((Path(__file__).parents[2] / "references" / "options.json").read_text())["programs"]
+CONFIGS: Final = Path(__file__).parents[3] / "resources" / "configs"
 SCALED: Final = Plan(rescale={"vae": {"decoder.conv_in.weight": -4}}, verified=True)
 
 
@@ -116,6 +121,87 @@ def test_diffusers_gets_code(checked: CheckReport, lines: list[str], instead: st
     assert one.instead == instead
 
 
+FLUX_SPLIT: Final = replace(
+    MODEL, family="FLUX", base="FLUX.1 schnell", pipeline="FluxPipeline", format="single-file", path="/m/flux-Q8_0.gguf",
+    parts={"vae": "/m/ae.safetensors", "text_encoder": "/m/clip_l.safetensors", "text_encoder_2": "/m/t5-Q4.gguf"},
+    stored={"transformer": "q8_0", "vae": "bfloat16", "text_encoder": "float16", "text_encoder_2": "q4_k"},
+)  # fmt: skip
+
+
+def test_code_for_a_model_in_several_files_loads_each_of_them() -> None:
+    (one,) = export(report(finding("transformer"), model=FLUX_SPLIT, bfloat16=True), "diffusers").settings
+    ast.parse(one.value)
+    repository = "'black-forest-labs/FLUX.1-schnell'"
+    assert one.value.splitlines() == [
+        "import torch",
+        "import diffusers",
+        "import transformers",
+        "from safetensors.torch import load_file",
+        "",
+        f"transformer = diffusers.FluxTransformer2DModel.from_single_file('/m/flux-Q8_0.gguf', config={repository}, "
+        "subfolder='transformer', quantization_config=diffusers.GGUFQuantizationConfig(compute_dtype=torch.bfloat16), "
+        "torch_dtype=torch.bfloat16)",
+        f"vae = diffusers.AutoencoderKL.from_single_file('/m/ae.safetensors', config={repository}, subfolder='vae', "
+        "torch_dtype=torch.bfloat16)",
+        "text_encoder = transformers.CLIPTextModel.from_pretrained(None, config=transformers.CLIPTextModel.config_class."
+        f"from_pretrained({repository}, subfolder='text_encoder'), state_dict=load_file('/m/clip_l.safetensors'), "
+        "torch_dtype=torch.bfloat16)",
+        "# black-forest-labs/FLUX.1-schnell has what is not loaded here.",
+        f"pipe = diffusers.FluxPipeline.from_pretrained({repository}, transformer=transformer, vae=vae, "
+        "text_encoder=text_encoder, torch_dtype=torch.bfloat16)",
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_without_its_vae_is_read_with_the_one_beside_it() -> None:
+    model = replace(
+        ONE_FILE,
+        family="SDXL",
+        parts={"vae": "/m/vae.safetensors"},
+        stored=dict.fromkeys(("unet", "vae", "text_encoder"), "float16"),
+    )
+    (one,) = export(report(UNET, model=model), "diffusers").settings
+    assert "vae = diffusers.AutoencoderKL.from_single_file('/m/vae.safetensors', " in one.value
+    assert one.value.endswith('.from_single_file("/m/it\'s.safetensors", vae=vae, torch_dtype=torch.float32)')
+
+
+@pytest.mark.parametrize(
+    ("program", "family", "apps", "note"),
+    [
+        ("a1111", "FLUX", {FORGE}, "A1111: FLUX models cannot be loaded, at least not without extensions."),
+        ("a1111", "Kandinsky 3", set(), "Forge, reForge: Kandinsky 3 models cannot be loaded, at least not without extensions."),
+        ("a1111", "SD 3", {"A1111", FORGE}, ""),
+        ("comfyui", "Kandinsky 3", set(), "ComfyUI: Kandinsky 3 models cannot be loaded, at least not without extensions."),
+        ("comfyui", "FLUX", {"ComfyUI"}, ""),
+        ("diffusers", "Kandinsky 3", {"diffusers"}, ""),
+    ],
+)
+def test_only_programs_that_load_the_family_get_settings(program: OtherProgram, family: str, apps: set[str], note: str) -> None:
+    found = export(report(VAE, model=replace(MODEL, family=family)), program)
+    assert {one.app for one in found.settings} == apps
+    assert [words.text() for words in found.notes if "cannot be loaded" in words.text()][-1:] == ([note] if note else [])
+
+
+def test_a1111_gets_no_settings_for_what_it_does_not_read() -> None:
+    found = export(report(VAE, model=replace(FLUX_SPLIT, family="SD 3")), "a1111")
+    assert {one.app for one in found.settings} == {FORGE}
+    assert found.notes[0].text() == "A1111 does not read GGUF files."
+
+
+def test_no_code_is_given_where_diffusers_cannot_load_the_file() -> None:
+    wan = replace(
+        MODEL, family="Wan", pipeline="WanPipeline", format="single-file", stored={"transformer": "float16", "vae": "float16"}
+    )
+    found = export(report(VAE, model=wan), "diffusers")
+    assert (found.settings, found.notes[0].text()) == ((), "diffusers does not load Wan models from one file.")
+
+
+def test_every_family_of_the_tables_is_known() -> None:
+    assert set().union(*LOADS.values()) <= BY_NAME.keys()
+    for name, family in FAMILIES.items():
+        index = json.loads((CONFIGS / SINGLES[name].key / "model_index.json").read_text())
+        assert all(index[part][1] == kind for part, kind in family.classes.items()), name
+
+
 def test_a_faulty_precision_moves_every_part() -> None:
     parts = dict.fromkeys(
         ("unet", "vae", "text_encoder"), ComponentFacts(parameters=1, peak=1.0, headroom_bits=9.0, seconds=None, modules=1)
@@ -144,8 +230,39 @@ def test_a_repaired_file_is_offered_where_a_rescaling_cures_all() -> None:
     assert not export(report(VAE), "comfyui").rescale
     assert not export(report(VAE, rescale=True, vae="/m/other.safetensors"), "comfyui").rescale
     assert not export(report(VAE, rescale=True, controls=(Control(path="/m/c", image=""),)), "comfyui").rescale
-    several = replace(MODEL, parts={"vae": "/m/vae.safetensors"})
-    assert not export(report(VAE, rescale=True, model=several), "comfyui").rescale
+
+
+@pytest.mark.parametrize(
+    ("checked", "program", "why"),
+    [
+        (report(TEXT), "comfyui", "No rescaling cures what was found."),
+        (
+            report(finding("vae", "weights-nonfinite"), verdict="broken"), "comfyui",
+            "The model is broken, and rescaling does not mend that.",
+        ),
+        (report(), "comfyui", "There is nothing to repair."),
+        (
+            report(VAE, rescale=True, vae="/m/v"), "comfyui",
+            "The check ran with parts that are not the model's own, and a copy cannot hold these.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, family="HiDream")), "comfyui",
+            "Halftone cannot write HiDream models as one file.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, family="Z-Image", format="single-file", pipeline="ZImagePipeline")),
+            "diffusers", "Halftone cannot write Z-Image models as a folder.",
+        ),
+        (
+            report(VAE, rescale=True, model=replace(MODEL, parts={"vae": "/m/v"})), "comfyui",
+            "The model consists of several files.",
+        ),
+        (report(VAE, rescale=True, model=replace(MODEL, family="Kandinsky 3")), "comfyui", "ComfyUI cannot load it."),
+    ],
+)  # fmt: skip
+def test_the_reason_without_a_repaired_file_is_the_true_one(checked: CheckReport, program: OtherProgram, why: str) -> None:
+    found = export(checked, program)
+    assert (found.rescale, str(found.refusal)) == (False, why)
 
 
 def test_every_name_exists_in_the_program() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -17,7 +17,7 @@ from halftone.metadata.other_programs import parameters_beside, parameters_in
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 
-SWARM = {
+SWARM: dict[str, Any] = {
     "sui_image_params": {
         "prompt": "a sun, <embed:warm>", "negativeprompt": "ink", "model": "SDXL/base_1.0", "images": 1, "seed": 7, "steps": 20,
         "cfgscale": 7.0, "aspectratio": "1:1", "width": 512, "height": 768, "sampler": "dpmpp_2m", "scheduler": "karras",
@@ -52,7 +52,7 @@ INVOKE_5 = {
     "scheduler": "euler_a", "model": {"key": "a-b", "hash": "blake3:1", "name": "Juggernaut XL", "base": "sdxl", "type": "main"},
     "loras": [{"model": {"key": "c", "name": "ink"}, "weight": 0.5}], "clip_skip": 1, "canvas_v2_metadata": {"layers": []},
 }  # fmt: skip
-INVOKE_2 = {
+INVOKE_2: dict[str, Any] = {
     "model": "stable diffusion", "model_weights": "stable-diffusion-1.5", "model_hash": "cc6c", "app_id": "invoke-ai/InvokeAI",
     "app_version": "2.2.4",
     "image": {
@@ -266,6 +266,175 @@ def test_easy_diffusion_writes_the_guidance_of_flux_for_every_model(tmp_path: Pa
     assert found.fields["CFG scale"] == str(guidance)
 
 
+LAYERS = {
+    "rasterLayers": [{"isEnabled": True}], "controlLayers": [{"isEnabled": True}, {"isEnabled": False}], "inpaintMasks": [],
+    "regionalGuidance": {"entities": [{"isEnabled": True}]},
+}  # fmt: skip
+REFERENCES = [
+    {"id": "a", "isEnabled": True, "config": {"type": "ip_adapter"}},
+    {"isEnabled": False, "config": {"type": "flux_redux"}},
+]
+PEOPLE = {"caption": {"base_caption": "ink", "char_captions": [{"char_caption": "hat", "centers": []}, {"char_caption": ""}]}}
+RUINED = {
+    "Prompt": "a sun", "Negative": "ink", "steps": 20, "cfg": 7, "width": 512, "height": 768, "seed": 7, "sampler_name": "euler",
+    "scheduler": "karras", "base_model_name": "tiny", "loras": [], "software": "RuinedFooocus",
+}  # fmt: skip
+CIVITAI = {"prompt": "a sun", "steps": 20, "seed": 7, "sampler": "Euler", "workflow": "txt2img"}
+V2 = {
+    "id": 3, "batchCount": 4, "batchSize": 1, "clipSkip": 1, "hiresFix": False, "hiresFixWidth": 512, "hiresFixStrength": 0.7,
+    "refinerStart": 0.85, "guidanceEmbed": 3.5, "speedUpWithGuidanceEmbed": True, "teaCacheThreshold": 0.06, "maskBlur": 1.5e-8,
+    "aestheticScore": 6, "seedMode": 2, "width": 512, "stochasticSamplingGamma": 0.30000001192092896, "numFrames": 14,
+    "compressionArtifacts": "disabled", "compressionArtifactsQuality": 43.1, "preserveOriginalAfterInpaint": True,
+}  # fmt: skip
+
+
+def _of(program: str, more: dict[str, Any]) -> Parameters:
+    texts = {
+        "SwarmUI": lambda: {"parameters": json.dumps({"sui_image_params": SWARM["sui_image_params"] | more})},
+        "Fooocus": lambda: {"parameters": json.dumps(FOOOCUS | more)},
+        "NovelAI": lambda: {"Comment": json.dumps(NOVEL | more), "Software": "NovelAI"},
+        "InvokeAI": lambda: {"invokeai_metadata": json.dumps(INVOKE_5 | more)},
+        "InvokeAI 2": lambda: {"sd-metadata": json.dumps(INVOKE_2 | {"image": INVOKE_2["image"] | more})},
+        "Easy Diffusion": lambda: {"parameters": json.dumps(EASY | more)},
+        "Draw Things": lambda: {"xmp": XMP.format(json.dumps(DRAW | more).replace('"', "&quot;"))},
+        "RuinedFooocus": lambda: {"parameters": json.dumps(RUINED | more)},
+        "Civitai": lambda: {"parameters": json.dumps({"extraMetadata": json.dumps(CIVITAI | more)})},
+    }[program]()
+    found = parameters_in(texts)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("program", "more", "fields"),
+    [
+        ("SwarmUI", {"initimagecreativity": 0.6}, {"Denoising strength": "0.6"}),
+        (
+            "SwarmUI",
+            {"refinerupscale": 1.5, "refinermethod": "PostApply", "refinercontrolpercentage": 0.4},
+            {"Hires upscale": "1.5", "Denoising strength": "0.4"},
+        ),
+        (
+            "SwarmUI",
+            {"refinerupscale": 1.5, "refinercontrolpercentage": 0.4, "initimagecreativity": 0.6, "refinermodel": "XL/fine"},
+            {
+                "Hires upscale": "1.5", "Denoising strength": "0.6", "Hires denoising strength": "0.4",
+                "Hires checkpoint": "XL/fine",
+            },
+        ),
+        (
+            "SwarmUI",
+            {"refinermethod": "StepSwap", "refinercontrolpercentage": 0.2, "refinermodel": "XL/fine"},
+            {"Refiner": "fine", "Refiner switch at": "0.8"},
+        ),
+        (
+            "SwarmUI",
+            {"refinermethod": "PostApply", "refinercontrolpercentage": 0.2, "refinermodel": "XL/fine"},
+            {"refinermethod": "PostApply", "refinercontrolpercentage": "0.2", "refinermodel": "XL/fine"},
+        ),
+        ("SwarmUI", {"batchsize": 1}, {}),
+        ("SwarmUI", {"batchsize": 4}, {"batchsize": "4"}),
+        ("Fooocus", {"lora_combined_1": "offset : 0.1"}, {}),
+        ("Fooocus", {"lora_combined_1": "a strange text"}, {"lora_combined_1": "a strange text"}),
+        ("Fooocus", {"refiner_model": "fine"}, {"Refiner": "fine", "Refiner switch at": "0.5"}),
+        ("NovelAI", {"noise": 0.2, "extra_noise_seed": 9, "add_original_image": True, "n_samples": 1}, {}),
+        (
+            "NovelAI",
+            {"noise": 0.2, "extra_noise_seed": 9, "add_original_image": True, "request_type": "NativeInfillingRequest"},
+            {
+                "noise": "0.2", "extra_noise_seed": "9", "Denoising strength": "0.7", "add_original_image": "True",
+                "request_type": "NativeInfillingRequest",
+            },
+        ),
+        ("NovelAI", {"n_samples": 3}, {"n_samples": "3"}),
+        ("NovelAI", {"v4_negative_prompt": PEOPLE}, {"negative char_captions": '["hat"]'}),
+        ("NovelAI", {"v4_negative_prompt": {"caption": {"base_caption": "ink", "char_captions": []}}}, {}),
+        ("NovelAI", {"controlnet_strength": 0.5}, {}),
+        (
+            "NovelAI",
+            {"controlnet_strength": 0.5, "controlnet_model": "hed"},
+            {"controlnet_strength": "0.5", "controlnet_model": "hed"},
+        ),
+        ("NovelAI", {"deliberate_euler_ancestral_bug": True}, {"deliberate_euler_ancestral_bug": "True"}),
+        ("InvokeAI", {"ref_images": REFERENCES}, {"ref_images": "ip_adapter"}),
+        ("InvokeAI", {"ref_images": "unknown"}, {"ref_images": "unknown"}),
+        (
+            "InvokeAI",
+            {"canvas_v2_metadata": LAYERS},
+            {"canvas_v2_metadata": "controlLayers: 1, regionalGuidance: 1"},
+        ),
+        (
+            "InvokeAI",
+            {"canvas_v2_metadata": LAYERS, "generation_mode": "sdxl_inpaint", "strength": 0.8},
+            {
+                "canvas_v2_metadata": "rasterLayers: 1, controlLayers: 1, regionalGuidance: 1", "generation_mode": "sdxl_inpaint",
+                "Denoising strength": "0.8",
+            },
+        ),
+        ("InvokeAI", {"generation_mode": "sdxl_img2img", "strength": 0.8}, {"Denoising strength": "0.8"}),
+        ("InvokeAI", {"generation_mode": "sdxl_img2img"}, {"generation_mode": "sdxl_img2img"}),
+        ("InvokeAI", {"hrf_enabled": True, "hrf_strength": 0.4}, {"hrf_enabled": "True", "hrf_strength": "0.4"}),
+        ("InvokeAI 2", {"type": "img2img", "strength": 0.7}, {"type": "img2img", "Denoising strength": "0.7"}),
+        ("InvokeAI 2", {"postprocessing": [{"type": "gfpgan"}]}, {"postprocessing": '[{"type": "gfpgan"}]'}),
+        ("Easy Diffusion", {"use_embeddings_model": ["warm/glow.pt", "soft"]}, {"Embeddings": "glow, soft"}),
+        ("Draw Things", {"v2": V2}, {}),
+        (
+            "Draw Things",
+            {"v2": V2 | {"clipSkip": 2, "hiresFix": True, "refinerModel": "fine.ckpt", "batchSize": 2, "t5TextEncoder": False}},
+            {
+                "Clip skip": "2", "hiresFix": "True", "hiresFixWidth": "512", "hiresFixStrength": "0.7", "Refiner": "fine.ckpt",
+                "Refiner switch at": "0.85", "batchSize": "2", "t5TextEncoder": "False",
+            },
+        ),
+        (
+            "Draw Things",
+            {
+                "clip_skip": 2, "hires_fix": True, "second_stage_strength": 0.7, "refiner": "fine.ckpt", "refiner_start": 0.85,
+                "v2": V2 | {
+                    "clipSkip": 2, "hiresFix": True, "refinerModel": "fine.ckpt",
+                    "loras": [{"file": "ink.ckpt", "mode": "refiner"}],
+                },
+            },
+            {
+                "Clip skip": "2", "hires_fix": "True", "second_stage_strength": "0.7", "Refiner": "fine.ckpt",
+                "Refiner switch at": "0.85", "lora mode": "ink.ckpt: refiner",
+            },
+        ),
+        (
+            "Draw Things",
+            {"v2": V2 | {"speedUpWithGuidanceEmbed": False}},
+            {"speedUpWithGuidanceEmbed": "False", "guidanceEmbed": "3.5"},
+        ),
+        ("Draw Things", {"v2": V2 | {"aNewOne": 3}}, {"aNewOne": "3"}),
+        (
+            "Draw Things",
+            {"v2": V2 | {"compressionArtifacts": "jpeg"}},
+            {"compressionArtifacts": "jpeg", "compressionArtifactsQuality": "43.1"},
+        ),
+        ("RuinedFooocus", {"start_step": 0, "switch": 16}, {}),
+        ("RuinedFooocus", {"start_step": 4}, {"start_step": "4"}),
+        (
+            "RuinedFooocus",
+            {"switch": 16, "refiner_model_name": "fine.safetensors"},
+            {"Refiner": "fine.safetensors", "Refiner switch at": "0.8"},
+        ),
+        ("Civitai", {"resources": [{"modelVersionId": 1}]}, {"resources": '[{"modelVersionId": 1}]'}),
+        ("Civitai", {"workflow": "img2img-upscale"}, {"workflow": "img2img-upscale"}),
+    ],
+)  # fmt: skip
+def test_a_setting_that_acts_is_said_and_one_that_does_not_is_not(
+    program: str, more: dict[str, Any], fields: dict[str, str]
+) -> None:
+    without = _of(program, {}).fields
+    assert _of(program, more).fields == without | fields
+
+
+def test_fooocus_names_its_loras_twice_and_both_are_read() -> None:
+    found = _of("Fooocus", {"loras": [], "lora_combined_1": "ink : 0.8", "lora_combined_2": "glow : 0.1"})
+    assert found.prompt == "a sun <lora:ink:0.8> <lora:glow:0.1>"
+    assert "lora_combined_1" not in found.fields
+
+
 def test_a_caption_beside_a_picture_is_no_setting(tmp_path: Path) -> None:
     path = beside(tmp_path, "picture.txt", "a red lighthouse, steps: wet, sampler: none")
     with pytest.raises(HalftoneError, match="contains no settings"):
@@ -311,7 +480,10 @@ def test_any_values_end_in_texts_or_in_nothing(values: dict[str, Any], key: str)
             assert found is None or all(isinstance(value, str) for value in found.fields.values())
 
 
-@given(st.text(), st.sampled_from((*_TEXTS, "XML:com.adobe.xmp")))
-def test_any_text_ends_in_parameters_or_in_nothing(text: str, key: str) -> None:
-    parameters_in({key: text})
-    parameters_beside(text)
+@given(st.text(), st.sampled_from([*(key for key in _TEXTS if key != "num_inference_steps"), "XML:com.adobe.xmp"]))
+def test_a_text_of_no_program_is_no_setting(text: str, key: str) -> None:
+    """A chunk of Easy Diffusion is known by its key, Dream by quotation marks; JSON has tests of its own."""
+    assume(key != "Dream" or not text.startswith('"'))
+    assume(not text.lstrip().startswith("{"))
+    assert parameters_in({key: text}) is None
+    assert parameters_beside(text) is None

@@ -30,8 +30,8 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     content = export_object(found)
     if copy is None:
         return content
-    if not found.rescale:
-        tell_notes([f"No repaired file was written: {_why_not(report, found)}"])
+    if found.refusal is not None:
+        tell_notes([f"No repaired file was written. {found.refusal}"])
         return content
     command = Repair(
         job=JOB,
@@ -48,16 +48,9 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
     return content | {"repaired": repair_object(repaired)}
 
 
-def _why_not(report: CheckReport, found: Export) -> str:
-    if report.verdict == "broken":
-        return "the model is broken, and rescaling does not mend that."
-    if not found.settings:
-        return "there is nothing to repair."
-    return "the model lies in several files." if report.model.parts else "no rescaling cures what was found."
-
-
 def export_object(found: Export) -> dict[str, Any]:
-    return msgspec.structs.asdict(found) | {"settings": [msgspec.structs.asdict(one) for one in found.settings]}
+    settings = [msgspec.structs.asdict(one) for one in found.settings]
+    return msgspec.structs.asdict(found) | {"settings": settings, "rescale": found.rescale}
 
 
 def _can_be_laid(report: CheckReport, program: OtherProgram) -> bool:

@@ -215,11 +215,13 @@ def report_place(given: str, *, overwrite: bool) -> Path:
 
 
 def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -> Path:
-    """Return where to write the repaired file for a program. Raises HalftoneError setting-bad-value, no-one-file,
-    as `check_copy`.
+    """Return where to write the repaired file for a program. Raises HalftoneError setting-bad-value, repair-several-files,
+    no-one-file, as `check_copy`.
     """
     if program is None:
         raise HalftoneError("setting-bad-value", name="--output", value=Words("given alone"), allowed=Words("with --export"))
+    if facts.parts:
+        raise HalftoneError("repair-several-files", model=facts.name)
     check_layout(facts, LAYOUTS[program])
     return check_copy(facts, output, LAYOUTS[program])
 

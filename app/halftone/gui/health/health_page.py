@@ -47,7 +47,7 @@ class HealthPage(Page):
         self.chart = ChartCard()
         self.findings = FindingsCard()
         self.cure = CureCard()
-        self.elsewhere = OtherProgramsRow()
+        self.elsewhere = OtherProgramsRow(controller.session.checks.can_be_laid)
         self.known = KnownCard()
         self.writing = Writing(self, controller, self.cure, lambda: self.model, lambda: self._view.report)
         self._build()

@@ -1,11 +1,13 @@
 """The row that says what to set in ComfyUI, A1111 or diffusers, and saves the repaired file for them."""
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
-from halftone.contract.facts import CheckReport
-from halftone.contract.vocabulary import OtherProgram
+from halftone.contract.facts import CheckReport, ModelFacts
+from halftone.contract.vocabulary import Layout, OtherProgram
 from halftone.contract.wording import Words
 from halftone.gui.health.folded_row import FoldedRow
 from halftone.gui.health.health_view import HealthView
@@ -23,7 +25,9 @@ class OtherProgramsRow(FoldedRow):
     save = Signal(object)
     """Asks for the repaired file in a layout."""
 
-    def __init__(self) -> None:
+    def __init__(self, can_be_laid: Callable[[ModelFacts, Layout], bool]) -> None:
+        """can_be_laid: whether a model's headers allow a layout."""
+        self._can_be_laid = can_be_laid
         self._shown: tuple[CheckReport, OtherProgram] | None = None
         self._report: CheckReport | None = None
         self._busy = False
@@ -58,7 +62,7 @@ class OtherProgramsRow(FoldedRow):
         fill(self._rows, *map(_entry, found.settings))
         notes = [note.text(catalogue()) for note in found.notes]
         fill(self._rows, *(label(words, "small", "secondary", wrap=True) for words in notes))
-        self.file.setVisible(found.rescale)
+        self.file.setVisible(found.rescale and self._can_be_laid(report.model, LAYOUTS[self._program]))
         one_file = LAYOUTS[self._program] == "file"
         tip = tr("One .safetensors file that needs no setting.") if one_file else tr("A folder that needs no setting.")
         self.file.setToolTip(tip)
