@@ -151,6 +151,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of those that its pipeline takes; empty where that is not known."""
     own_sampler: str = ""
     """Class of its own scheduler, without the ending that all have."""
+    sigmas: tuple[float, ...] = ()
+    """The smallest and the largest noise level that it was trained with; empty where that is not known. 0 and 1 for flow."""
     kind: str = "checkpoint"
     """What the file is: "checkpoint", "denoiser", "VAE", "LoRA" …, as `halftone.library.families.recognise` has them."""
     base: str = ""

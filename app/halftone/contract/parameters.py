@@ -34,6 +34,7 @@ _UNETS: Final = ("StableDiffusionPipeline", "StableDiffusionI", "StableDiffusion
 FREEU: Final = "freeu"
 PAG: Final = "pag_scale"
 THRESHOLD: Final = "threshold_scale"
+CHURN: Final = "s_churn"
 _WAYS: Final = (
     "Constant", "Linear Down", "Cosine Down", "Half Cosine Down", "Linear Up", "Cosine Up", "Half Cosine Up", "Power Up",
     "Power Down", "Linear Repeating", "Cosine Repeating", "Sawtooth",
@@ -160,10 +161,11 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         settings=("s_churn",), pipelines=_SOLVED),
     Parameter("options.s_tmin", float, Words("Sigma tmin"), ("--sigma-tmin",),
         "The smallest noise level with churn. Default: 0.", ("Sigma tmin",), (0, 1000), 0.01,
-        tip=Words("The smallest noise level with churn."), neutral=0, settings=("s_tmin",), pipelines=_SOLVED),
+        tip=Words("The smallest noise level with churn."), neutral=0, settings=("s_tmin",), pipelines=_SOLVED, of=CHURN),
     Parameter("options.s_tmax", float, Words("Sigma tmax"), ("--sigma-tmax",),
         "The largest noise level with churn. Default: 0, which is any.", ("Sigma tmax",), (0, 1000), 0.1,
-        tip=Words("The largest noise level with churn. 0: any."), neutral=0, settings=("s_tmax",), pipelines=_SOLVED),
+        tip=Words("The largest noise level with churn. 0: any."), neutral=0,
+        settings=("s_tmax",), pipelines=_SOLVED, of=CHURN),
     Parameter("options.sigma_min", float, Words("Schedule min sigma"), ("--sigma-min",),
         "Where the schedule ends, as in A1111. Default: 0, the model's.", ("Schedule min sigma",), (0, 100), 0.01,
         tip=Words("The smallest noise level of the schedule. 0: model default."), neutral=0,
@@ -362,6 +364,8 @@ EMPHASIS: Final = "emphasis"
 PROMPT_SYNTAX: Final = "prompt_syntax"
 NOISE_SOURCE: Final = "noise_source"
 NOISE_SEED_DELTA: Final = "eta_noise_seed_delta"
+COMFYUI_SYNTAX: Final = 2
+"""The number of `PROMPT_SYNTAX` whose weights act in one way only."""
 
 
 def option_numbers(holder: object) -> dict[str, int | float]:
@@ -381,6 +385,13 @@ def option_value(options: Mapping[str, Any], name: str) -> float:
 
 
 def idle_options(options: Mapping[str, Any]) -> frozenset[str]:
-    """Those that say nothing, because the option that they belong to is not set."""
+    """Those that say nothing, because the option that they belong to is not set, or another one overrules them."""
     of = ((name, OPTION_PARAMETERS[name].of) for name in options if name in OPTION_PARAMETERS)
-    return frozenset(name for name, other in of if other and not options.get(other))
+    alone = {name for name, other in of if other and not options.get(other)}
+    return frozenset(alone | overruled(options).keys())
+
+
+def overruled(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options that do nothing because of another one -> that one."""
+    comfy = options.get(PROMPT_SYNTAX) == COMFYUI_SYNTAX
+    return {EMPHASIS: PROMPT_SYNTAX} if comfy and options.get(EMPHASIS) else {}

@@ -31,6 +31,7 @@ from halftone.library.files.header import Header
 from halftone.library.files.small_files import check_here
 from halftone.library.index.walk import SKIPPED
 from halftone.library.resolution_bins import bin_edge
+from halftone.library.sampler_options import noise_range
 from halftone.library.samplers import samplers_of
 from halftone.library.tasks import only_a_stage
 from halftone.settings.disk import no_right, system_words
@@ -266,6 +267,7 @@ def _folder(model: str, path: Path) -> ModelFacts:
         components=names,
         samplers=samplers_of(pipeline, scheduler) if scheduler else (),
         own_sampler=str(scheduler.get("_class_name", "")).removesuffix("Scheduler"),
+        sigmas=noise_range(scheduler) if scheduler else (),
         why=only_a_stage(pipeline) or misfit(parts) or next(filter(None, map(config_fault, parts.values())), None),
     )
     facts = _with_note(facts, path / _POCKET_NOTE)
@@ -432,6 +434,7 @@ def _with_parts(facts: ModelFacts, found: Mapping[str, Config], *, own_size: boo
         samplers=samplers_of(pipeline, found["scheduler"]),
         prediction=str(found["scheduler"].get("prediction_type", facts.prediction)),
         own_sampler=str(found["scheduler"]["_class_name"]).removesuffix("Scheduler"),
+        sigmas=noise_range(found["scheduler"]),
     )
 
 

@@ -8,9 +8,18 @@ from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, SAMPLER_OPTIONS, idle_options, option_flag
+from halftone.contract.parameters import (
+    NOISE_SEED_DELTA,
+    OPTION_PARAMETERS,
+    OUR_OPTIONS,
+    SAMPLER_OPTIONS,
+    idle_options,
+    option_flag,
+    overruled,
+)
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
+from halftone.library.sampler_options import adds_noise
 from halftone.library.samplers import OWN_OPTIONS, takes_solver_option
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
@@ -126,12 +135,16 @@ def _running(own: str, *, image: bool, mask: bool) -> str:
     return own if task is None or own.endswith(_TASKS) else own.removesuffix("Pipeline") + task
 
 
-def known_options(facts: ModelFacts, sampler: str | None, *, image: bool, mask: bool) -> Collection[str]:
-    """Return the names that the pipeline takes which runs with these; all of them where it is not known. sampler: the wanted one,
-    None for the model's own.
+def known_options(
+    facts: ModelFacts, sampler: str | None, options: Mapping[str, OptionValue], *, image: bool, mask: bool
+) -> Collection[str]:
+    """Return the names that the pipeline takes which runs with these, and that do something with the sampler; all of them where
+    it is not known. sampler: the wanted one, None for the model's own. options: those that are wanted.
     """
     taken = _taken(_running(facts.pipeline, image=image, mask=mask))
     lacking = {name for name in OWN_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
+    if not adds_noise(facts, sampler, options):
+        lacking.add(NOISE_SEED_DELTA)
     return {name for name in taken if name not in lacking}
 
 
@@ -149,7 +162,12 @@ def check_one_schedule(pipeline: str, options: Mapping[str, OptionValue]) -> Non
 
 
 def check_belonging(options: Mapping[str, OptionValue]) -> None:
-    """Raise setting-bad-value for an option without the one that it belongs to."""
+    """Raise setting-bad-value for an option without the one that it belongs to, or with one that overrules it."""
+    for name, other in overruled(options).items():
+        one, choice = OPTION_PARAMETERS[other], options[other]
+        chosen = one.text(choice) if isinstance(choice, int) else None
+        value = Words("used with {0} {1}", (one.flags[0], chosen or str(choice)))
+        raise HalftoneError("setting-bad-value", name=option_flag(name), value=value, allowed=Words("one of the two"))
     for name in sorted(idle_options(options)):
         flag, other = option_flag(name), option_flag(OPTION_PARAMETERS[name].of)
         value, allowed = Words("set without {0}", (other,)), Words("{0} with it, or neither", (other,))

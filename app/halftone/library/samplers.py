@@ -72,16 +72,19 @@ SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Options of a request that only some of Halftone's own solvers take -> those methods."""
 ZERO_SNR: Final = "zero_snr"
+SIGMA_ENDS: Final = ("sigma_min", "sigma_max")
 _BETWEEN_ENDS: Final = (KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta")
 SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "sigma_min": _BETWEEN_ENDS,
-    "sigma_max": _BETWEEN_ENDS,
+    **dict.fromkeys(SIGMA_ENDS, _BETWEEN_ENDS),
     "rho": (KARRAS, "Polyexponential"),
     "discard_penultimate": SCHEDULES,
     ZERO_SNR: SCHEDULES,
     **{name: SCHEDULES for name, one in OPTION_PARAMETERS.items() if THRESHOLD in (name, one.of)},
 }
 """Those that all of them take -> with these schedules."""
+_FLOW_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "KL Optimal")
+"""The others go by the timesteps of the training, which the shift moves."""
+_NOT_OF_FLOW: Final = (*CHURN, ZERO_SNR, *(name for name, one in OPTION_PARAMETERS.items() if THRESHOLD in (name, one.of)))
 OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)
 _DPM: Final[Options] = {"solver_type": "midpoint", "solver_order": 2}
 METHODS: Final[dict[str, Method]] = {
@@ -285,11 +288,13 @@ def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) ->
     method, way = split_sampler(sampler or "")
     flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
     of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
-    return not of_diffusers and not (flow and name in CHURN) and solver_takes(method, way, name)
+    return not of_diffusers and solver_takes(method, way, name, flow=flow)
 
 
-def solver_takes(method: str, way: str, name: str) -> bool:
-    """Whether Halftone's own solver takes one of `OWN_OPTIONS` with a schedule."""
+def solver_takes(method: str, way: str, name: str, *, flow: bool = False) -> bool:
+    """Whether Halftone's own solver takes one of `OWN_OPTIONS` with a schedule. flow: for a flow model."""
+    if flow and (name in _NOT_OF_FLOW or (name in SIGMA_ENDS and way not in _FLOW_BETWEEN_ENDS)):
+        return False
     if name in SCHEDULE_OPTIONS:
         return method in SOLVED and (way or "Normal") in SCHEDULE_OPTIONS[name]
     return method in SOLVER_OPTIONS[name]

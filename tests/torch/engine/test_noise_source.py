@@ -14,12 +14,12 @@ import pytest
 import torch
 from diffusers import DiffusionPipeline
 from PIL import Image
-from tests.helpers.engine_runs import generate, pixels
+from tests.helpers.engine_runs import OPTIONS, generate, pixels
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.engine.basics.philox import normal
-from halftone.engine.inputs.noise_source import another_seed_for_steps, churned_at_first, noise_of_cards
+from halftone.engine.inputs.noise_source import another_seed_for_steps, begun_below_noise_alone, churned_at_first, noise_of_cards
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.sampling.solver_table import SOLVERS, solve
 from halftone.engine.sampling.solvers import Run
@@ -161,3 +161,24 @@ def test_a_seed_that_it_cannot_begin_with_is_refused(engine: DiffusersEngine, mo
 def test_a_seed_that_is_too_large_says_what_limits_it(begin: Any, flag: str) -> None:
     with pytest.raises(HalftoneError, match=f"Seed with {flag} cannot be {2**40}"), begin(None, 2**40):
         pass
+
+
+def test_a_flow_model_that_begins_below_noise_alone_begins_with_less(models: dict[str, Path]) -> None:
+    pipe: Any = load_tiny(models["sd3"])
+
+    def first() -> torch.Tensor:
+        drawn = torch.Generator().manual_seed(3)
+        return pipe.prepare_latents(1, 4, 32, 32, torch.float32, torch.device("cpu"), drawn)
+
+    whole = first()
+    with begun_below_noise_alone(pipe, 0.5):
+        assert torch.equal(first(), whole * 0.5)
+
+
+def test_the_ends_of_a_flow_schedule_reach_the_picture(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    asked: dict[str, Any] = {"prompt": "a red sun", "seed": 5, "steps": 3, "sampler": "Euler Karras"}
+    seen: list[tuple[float, ...]] = []
+    for ends in ({}, {"sigma_max": 0.5}, {"sigma_min": 0.3}):
+        made = pixels(generate(engine, models["sd3"], **asked, options={**OPTIONS["sd3"], **ends})[0])
+        seen.append(tuple(made.ravel().tolist()))
+    assert len(set(seen)) == 3

@@ -113,6 +113,24 @@ def test_the_ends_the_bend_and_the_penultimate_sigma_follow_the_request() -> Non
     assert dropping.levels == scheduler.levels, "it leaves one out in any case"
 
 
+@pytest.mark.parametrize("way", ["Karras", "Exponential", "KL Optimal"])
+def test_a_flow_schedule_keeps_to_its_ends(way: str) -> None:
+    scheduler = make_scheduler(FlowMatchEulerDiscreteScheduler(shift=3.0), f"Euler {way}", {"sigma_min": 0.1, "sigma_max": 0.5})
+    scheduler.set_timesteps(8)
+    assert scheduler.levels[0] == pytest.approx(0.5)
+    assert scheduler.levels[7] == pytest.approx(0.1)
+    assert float(scheduler.timesteps[0]) == pytest.approx(500)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Euler Karras", {"sigma_max": 14.6}), ("DPM++ 2M SDE Karras", {"sigma_max": 14.6}), ("Euler Beta", {"sigma_max": 0.5})],
+)
+def test_a_flow_model_has_no_other_ends(name: str, options: dict[str, OptionValue]) -> None:
+    with pytest.raises(HalftoneError, match="max"):
+        make_scheduler(FlowMatchEulerDiscreteScheduler(shift=3.0), name, options)
+
+
 def test_zero_terminal_snr_gives_the_sigmas_of_a1111() -> None:
     scheduler = make_scheduler(made("Euler Simple", "v_prediction"), "Euler Karras", {"zero_snr": 1})
     assert isinstance(scheduler, SolverScheduler)

@@ -90,7 +90,8 @@ def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samp
 )
 def test_options_of_a_sampler_go_with_it(sampler: str | None, pipeline: str, taken: set[str]) -> None:
     names = FLOW_SAMPLERS if pipeline == "FluxPipeline" else SAMPLERS
-    known = known_options(replace(describe(POCKET), pipeline=pipeline, samplers=names), sampler, image=False, mask=False)
+    model = replace(describe(POCKET), pipeline=pipeline, samplers=names)
+    known = known_options(model, sampler, {}, image=False, mask=False)
     assert (NOISE | BENT) & set(known) == taken
 
 

@@ -69,8 +69,29 @@ def another_seed_for_steps(pipe: Any, seed: int, delta: int) -> Generator[None]:
 @contextmanager
 def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator[None]:
     """The first noise has the churn of the first step: samplers are only called after the network has seen it."""
-    begun: list[bool] = []
     more = _of_cards(randn_tensor) if options.get(NOISE_SOURCE) else randn_tensor
+
+    def churned(noise: torch.Tensor, shape: Any, **named: Any) -> torch.Tensor:
+        share = pipe.scheduler.first_churn
+        return noise + more(shape, **named) * share if share else noise
+
+    with _first_noise(pipe, churned):
+        yield
+
+
+@contextmanager
+def begun_below_noise_alone(pipe: Any, sigma: float) -> Generator[None]:
+    """The first noise of a flow model whose schedule begins at a smaller sigma is that much weaker, as in ComfyUI: its pipelines
+    begin at noise alone.
+    """
+    with _first_noise(pipe, lambda noise, *_, **__: noise * sigma):
+        yield
+
+
+@contextmanager
+def _first_noise(pipe: Any, change: Callable[..., torch.Tensor]) -> Generator[None]:
+    """change: takes the first noise of a picture, and how it was drawn."""
+    begun: list[bool] = []
 
     def make(original: Draw) -> Draw:
         def draw(shape: Any, generator: Any = None, **where: Any) -> torch.Tensor:
@@ -78,8 +99,7 @@ def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator
             if begun or not isinstance(generator, torch.Generator):
                 return noise
             begun.append(True)
-            share = pipe.scheduler.first_churn
-            return noise + more(shape, generator=generator, **where) * share if share else noise
+            return change(noise, shape, generator=generator, **where)
 
         return draw
 

@@ -24,7 +24,7 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
-from halftone.engine.inputs.noise_source import another_seed_for_steps, churned_at_first, noise_of_cards
+from halftone.engine.inputs.noise_source import another_seed_for_steps, begun_below_noise_alone, churned_at_first, noise_of_cards
 from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
@@ -44,7 +44,7 @@ from halftone.engine.sampling.handover import ALONE, Handover
 from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
-from halftone.engine.sampling.samplers import make_scheduler, put_scheduler
+from halftone.engine.sampling.samplers import is_flow, make_scheduler, put_scheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -228,6 +228,9 @@ class Generation:
                 stack.enter_context(another_seed_for_steps(pipe, self._picture.seed, delta))
             if options.get("s_churn"):
                 stack.enter_context(churned_at_first(pipe, options))
+            highest = options.get("sigma_max")
+            if isinstance(highest, int | float) and highest and self._resolved.image is None and is_flow(pipe.scheduler):
+                stack.enter_context(begun_below_noise_alone(pipe, highest))
             yield
 
     def _variation(self) -> Variation | None:

@@ -14,18 +14,17 @@ from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import SAMPLER_OPTIONS, option_flag
-from halftone.contract.request import KARRAS, OptionValue, split_sampler
+from halftone.contract.parameters import SAMPLER_OPTIONS
+from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.library.options import SCHEDULE
+from halftone.library.sampler_options import takes_none
 from halftone.library.samplers import (
-    CHURN,
     FLOW_SAMPLERS,
     OWN,
     OWN_OPTIONS,
     SAMPLERS,
-    ZERO_SNR,
     sampler_called,
     scheduler_of,
     solver_takes,
@@ -80,27 +79,17 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
     config = cast("dict[str, Any]", dict(scheduler.config))
     own = inspect.signature(type(scheduler)).parameters  # a configuration may hold more, of another sampler
     solver = (config["solver"], config["schedule"]) if isinstance(scheduler, SolverScheduler) else ("", "")
-    shifts = is_flow(scheduler) and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
+    flow = is_flow(scheduler)
+    shifts = flow and not (config.get("use_dynamic_shifting") and type(scheduler).__name__ in _ONLY_DYNAMIC)
     changes: dict[str, Any] = {}
     for name in SAMPLER_OPTIONS.keys() & options.keys():
         one = SAMPLER_OPTIONS[name]
-        fits = solver_takes(*solver, name) if name in OWN_OPTIONS else shifts
-        fits = fits and not (name in (ZERO_SNR, *CHURN) and is_flow(scheduler))
+        fits = solver_takes(*solver, name, flow=flow) if name in OWN_OPTIONS else shifts
         setting = next((setting for setting in one.settings if setting in own and fits), None)
         if setting is None:
-            raise _takes_none(scheduler, name)
+            raise takes_none(sampler_name(scheduler), name, flow=flow)
         changes |= {setting: options[name], **{key: value for key, value in one.together if key in own}}
     return type(scheduler).from_config(scheduler.config, **changes) if changes else scheduler
-
-
-def _takes_none(scheduler: Any, name: str) -> HalftoneError:
-    """The error for an option that the sampler does not have, or only where Halftone's own solver makes it: with a schedule."""
-    flag, sampler = option_flag(name), sampler_name(scheduler)
-    value = Words("used with the sampler {0}, which takes none", (sampler,))
-    allowed = Words("another sampler, or no {0}", (flag,))
-    if name in OWN_OPTIONS and solver_takes(sampler, KARRAS, name):
-        allowed = Words("a sampler with a schedule, such as {0}, or no {1}", (f"{sampler} {KARRAS}", flag))
-    return HalftoneError("setting-bad-value", name=flag, value=value, allowed=allowed)
 
 
 def without_solver_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:

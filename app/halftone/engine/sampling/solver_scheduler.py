@@ -13,8 +13,6 @@ from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
-from halftone.contract.errors import HalftoneError
-from halftone.contract.wording import Words
 from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
@@ -35,6 +33,8 @@ from halftone.engine.sampling.sigma_schedules import (
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
 from halftone.engine.sampling.thresholding import Thresholding, thresholded
+from halftone.library.sampler_options import check_sigma_ends
+from halftone.library.samplers import SIGMA_ENDS
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
@@ -207,13 +207,12 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         return Flow(self._shift, self.config["num_train_timesteps"])
 
     def _bounded(self, trained: Flow | Diffusion) -> Flow | Diffusion | Bounded:
-        """Raises value-out-of-range where the smallest sigma is not below the largest."""
+        """Raises setting-bad-value where the smallest sigma is not below the largest."""
         if self._ends == (0, 0):
             return trained
-        low, high = self._ends[0] or float(trained.table[0]), self._ends[1] or float(trained.table[-1])
-        if low >= high:
-            raise HalftoneError("value-out-of-range", name=Words("Schedule min sigma"), value=low, low=0, high=high)
-        return Bounded(trained, low, high)
+        own = float(trained.table[0]), float(trained.table[-1])
+        check_sigma_ends(dict(zip(SIGMA_ENDS, self._ends, strict=True)), own)
+        return Bounded(trained, self._ends[0] or own[0], self._ends[1] or own[1])
 
     def _spacing(self) -> Schedule:
         if self._rho and self._schedule in _BENT:

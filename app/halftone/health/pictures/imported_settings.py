@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import LORA_RANGE, OUTPAINT_RANGE, SCALE_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, idle_options
+from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARAMETERS, idle_options
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.library.add_ons.extras import parts_among
@@ -24,6 +24,7 @@ from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.prompts.wildcards import is_drawn
+from halftone.library.sampler_options import adds_noise
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
 from halftone.metadata.other_programs import INVOKE
 from halftone.metadata.parameters import (
@@ -261,9 +262,10 @@ class _Reader:
     ) -> dict[str, OptionValue]:
         """Return those that the model's pipeline and the sampler take; the others are left over."""
         image, mask = self._now.image is not None, self._now.mask is not None
-        known = set(NAMES if model is None else known_options(model, sampler, image=image, mask=mask)) - idle_options(said)
+        known = set(NAMES if model is None else known_options(model, sampler, said, image=image, mask=mask)) - idle_options(said)
         for name, value in said.items():
-            if name in known:
+            without_effect = name == NOISE_SEED_DELTA and model is not None and not adds_noise(model, sampler, said)
+            if name in known or without_effect:  # A1111 writes that one beside any sampler
                 continue
             one = OPTION_PARAMETERS.get(name)
             number = None if one is None else one.number(PictureRequest(prompt="", options={name: value}))

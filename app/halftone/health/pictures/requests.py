@@ -23,9 +23,11 @@ from halftone.library.add_ons.loras import check_loras
 from halftone.library.add_ons.preprocessors import check_preprocessors
 from halftone.library.add_ons.upscalers import check_upscaler, is_upscale_model
 from halftone.library.add_ons.vaes import check_vae
+from halftone.library.options import check_belonging
 from halftone.library.prompts.drawn_prompts import check_drawn_loras
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.wildcards import check_wildcards
+from halftone.library.sampler_options import check_sampler_options
 from halftone.library.tasks import needs_picture
 from halftone.library.videos import check_video, makes_videos, reads_prompt
 from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
@@ -84,6 +86,9 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
     _check_given(request)
     if facts is not None:
         check_video(request, facts)
+        if not only_decode:
+            check_belonging(request.options)
+            check_sampler_options(facts, request.sampler, request.options)
     check_now(request, facts)
     _check_saving(request, prompt + negative)
 

@@ -283,7 +283,7 @@ def to_request(
         numerics=numerics,
     )
     if model is not None:
-        supported = known_options(model, request.sampler, image=request.image is not None, mask=request.masked)
+        supported = known_options(model, request.sampler, draft.options, image=request.image is not None, mask=request.masked)
         sent = set(supported) - idle_options(draft.options)
         request = replace(request, options={name: value for name, value in draft.options.items() if name in sent})
     return replace(request, lora_folders=lora_folders(settings)) if draws_words(request) else request

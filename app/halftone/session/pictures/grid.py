@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.limits import SIZE_MULTIPLE
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, check_range
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, check_range, idle_options
 from halftone.contract.request import PictureRequest, model_stem
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words, either
@@ -130,7 +130,7 @@ def _applies(row: Parameter, request: PictureRequest, model: ModelFacts | None) 
     match part:
         case "options":
             return model is None or name in known_options(
-                model, request.sampler, image=request.image is not None, mask=request.masked
+                model, request.sampler, request.options, image=request.image is not None, mask=request.masked
             )
         case "hires":
             return request.hires is not None
@@ -371,8 +371,9 @@ def fitted(request: PictureRequest, model: ModelFacts | None) -> PictureRequest:
     if model is None:
         return request
     sampler = fitting_sampler(request.sampler, model.samplers)
-    known = known_options(model, sampler, image=request.image is not None, mask=request.masked)
-    options = {name: value for name, value in request.options.items() if name in known}
+    known = known_options(model, sampler, request.options, image=request.image is not None, mask=request.masked)
+    sent = set(known) - idle_options(request.options)
+    options = {name: value for name, value in request.options.items() if name in sent}
     return replace(request, sampler=sampler, options=options)
 
 

@@ -1,12 +1,12 @@
 """The parameters of the table that are options, and what else a request gave its pipeline: a folded row of the Create form."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from PySide6.QtCore import Qt
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OPTION_PARAMETERS, Parameter, option_numbers
+from halftone.contract.parameters import OPTION_PARAMETERS, Parameter, option_numbers, overruled
 from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.form_fields import ChoiceBox, NumberBox
@@ -72,15 +72,19 @@ class OptionsPart(FoldedPart):
         value.setToolTip(shown)
         if self.built:
             self._show_inside()
-        self.say("" if model is None else _unused(draft, model, [name for name in numbers if name in there]))
+        self.say("" if model is None else _notes(draft, model, numbers, there))
 
     def _there(self) -> list[str]:
         """Options that the model takes with the sampler, and that say something."""
         if self._model is None:
             return list(OPTION_PARAMETERS)
-        taken = known_options(self._model, _sampler(self._binding.draft, self._model), image=False, mask=False)
         options = self._binding.draft.options
-        return [name for name, one in OPTION_PARAMETERS.items() if name in taken and (not one.of or options.get(one.of))]
+        taken = known_options(self._model, _sampler(self._binding.draft, self._model), options, image=False, mask=False)
+        return [
+            name
+            for name, one in OPTION_PARAMETERS.items()
+            if name in taken and name not in overruled(options) and (not one.of or options.get(one.of))
+        ]
 
     def _show_inside(self) -> None:
         """A number that came with a picture keeps the digits that its box does not show."""
@@ -101,11 +105,18 @@ def _sampler(draft: Draft, model: ModelFacts) -> str | None:
     return fitting_sampler(draft.sampler, model.samplers)
 
 
+def _notes(draft: Draft, model: ModelFacts, numbers: Collection[str], there: Collection[str]) -> str:
+    """Say which options stay without effect, and why."""
+    idle = listed(*(_name(name) for name in numbers if name not in there))
+    said = tr("Not with this model, sampler and the other options: {0}.", idle) if idle else ""
+    return " ".join(filter(None, (said, _unused(draft, model, [name for name in numbers if name in there]))))
+
+
 def _unused(draft: Draft, model: ModelFacts, wanted: list[str]) -> str:
     """Say which of the options the pipeline of a start picture or of the second pass does not take."""
     if draft.image is None and not draft.hires_on:
         return ""
-    taken = known_options(model, _sampler(draft, model), image=True, mask=is_masked(draft, model))
+    taken = known_options(model, _sampler(draft, model), draft.options, image=True, mask=is_masked(draft, model))
     unused = listed(*(_name(name) for name in wanted if name not in taken))
     if not unused:
         return ""

@@ -1,0 +1,115 @@
+"""Options of a sampler that would do nothing or cannot be: refused before a model is loaded, and not offered."""
+
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import ModelFacts
+from halftone.contract.parameters import idle_options
+from halftone.contract.request import PictureRequest
+from halftone.health.pictures.requests import check_request
+from halftone.library.models import POCKET, describe
+from halftone.library.options import known_options
+from halftone.library.sampler_options import noise_range
+from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, samplers_of
+
+SD15 = {"_class_name": "PNDMScheduler", "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+FLUX = {"_class_name": "FlowMatchEulerDiscreteScheduler", "use_dynamic_shifting": True}
+
+
+def model(kind: str) -> ModelFacts:
+    pipeline, scheduler = ("FluxPipeline", FLUX) if kind == "flow" else ("StableDiffusionPipeline", SD15)
+    own = str(scheduler["_class_name"]).removesuffix("Scheduler")
+    return replace(
+        describe(POCKET),
+        pipeline=pipeline,
+        samplers=samplers_of(pipeline, scheduler),
+        own_sampler=own,
+        sigmas=noise_range(scheduler),
+    )
+
+
+def refusal(kind: str, sampler: str | None, options: dict[str, Any]) -> str:
+    with pytest.raises(HalftoneError) as caught:
+        check_request(PictureRequest(prompt="a", sampler=sampler, options=options), model(kind))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampler", "options", "said"),
+    [
+        ("diffusion", "Euler Karras", {"sigma_max": 0.01}, "Schedule max sigma cannot be 0.01. Use more than 0.02917."),
+        ("diffusion", "Euler Karras", {"sigma_min": 20.0}, "Schedule min sigma cannot be 20. Use less than 14.61."),
+        ("diffusion", "Euler Karras", {"sigma_min": 10.0, "sigma_max": 5.0}, "Schedule min sigma cannot be 10. Use less than 5."),
+        ("flow", "Euler Karras", {"sigma_max": 14.6}, "Schedule max sigma cannot be 14.6. Choose a value from 0 to 1."),
+        ("flow", "DPM++ 2M SDE Karras", {"sigma_min": 1.5}, "Schedule min sigma cannot be 1.5. Choose a value from 0 to 1."),
+        ("flow", "Euler Beta", {"sigma_max": 0.5}, "--sigma-max cannot be used with the sampler Euler Beta, which takes none."),
+        ("flow", "Euler Normal", {"sigma_min": 0.1}, "--sigma-min cannot be used with the sampler Euler Normal"),
+        ("flow", "Euler Simple", {"s_churn": 1.0}, "--sigma-churn cannot be used with the sampler Euler Simple"),
+        ("diffusion", "euler_karras", {"eta_ancestral": 0.5}, "--eta cannot be used with the sampler Euler Karras, which"),
+        ("diffusion", "Euler a", {"eta_ancestral": 0.5}, "Use a sampler with a schedule, such as Euler a Karras, or no --eta."),
+        ("diffusion", None, {"eta_ancestral": 0.5}, "--eta cannot be used with the sampler PNDM, which takes none."),
+        ("diffusion", "Euler Karras", {"s_tmin": 0.5}, "--sigma-tmin cannot be set without --sigma-churn."),
+        ("diffusion", "Euler Karras", {"s_tmax": 5.0}, "--sigma-tmax cannot be set without --sigma-churn."),
+        (
+            "diffusion", "Euler Karras", {"eta_noise_seed_delta": 31337},
+            "--eta-noise-seed-delta cannot be used with the sampler Euler Karras, which adds no noise. "
+            "Use a sampler that does, such as Euler a Karras, or no --eta-noise-seed-delta.",
+        ),
+        (
+            "diffusion", "Euler a Karras", {"eta_noise_seed_delta": 31337, "eta_ancestral": 0.0},
+            "--eta-noise-seed-delta cannot be used with the sampler Euler a Karras, which adds no noise.",
+        ),
+        ("flow", None, {"eta_noise_seed_delta": 1}, "FlowMatchEulerDiscrete, which adds no noise."),
+        (
+            "diffusion", "Euler Karras", {"emphasis": 1, "prompt_syntax": 2},
+            "--emphasis cannot be used with --prompt-syntax ComfyUI. Use one of the two.",
+        ),
+    ],
+)  # fmt: skip
+def test_an_option_without_effect_is_refused_with_its_reason(
+    kind: str, sampler: str | None, options: dict[str, Any], said: str
+) -> None:
+    assert re.search(re.escape(said), refusal(kind, sampler, options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampler", "options"),
+    [
+        ("diffusion", "Euler Karras", {"sigma_min": 0.1, "sigma_max": 10.0}),
+        ("diffusion", "Euler Karras", {"sigma_min": 20.0, "zero_snr": 1}),
+        ("flow", "Euler Karras", {"sigma_max": 0.9, "sigma_min": 0.1}),
+        ("diffusion", "Euler Karras", {"s_churn": 2.0, "s_tmin": 0.5}),
+        ("diffusion", "Euler Karras", {"s_churn": 2.0, "eta_noise_seed_delta": 1}),
+        ("diffusion", "Euler a", {"eta_noise_seed_delta": 1}),
+        ("diffusion", "DDIM", {"eta": 0.5, "eta_noise_seed_delta": 1}),
+        ("diffusion", "LCM Karras", {"eta_noise_seed_delta": 1}),
+        ("diffusion", "Restart Karras", {"eta_noise_seed_delta": 1}),
+        ("flow", "Euler a Simple", {"eta_noise_seed_delta": 1}),
+        ("diffusion", "Euler Karras", {"emphasis": 1, "prompt_syntax": 1}),
+    ],
+)
+def test_one_with_an_effect_is_not(kind: str, sampler: str, options: dict[str, Any]) -> None:
+    check_request(PictureRequest(prompt="a", sampler=sampler, options=options), model(kind))
+
+
+def test_what_has_no_effect_is_not_offered() -> None:
+    def known(sampler: str | None, options: dict[str, Any]) -> set[str]:
+        return set(known_options(model("diffusion"), sampler, options, image=False, mask=False)) - idle_options(options)
+
+    assert "eta_noise_seed_delta" in known("Euler a Karras", {})
+    assert "eta_noise_seed_delta" not in known("Euler Karras", {})
+    assert "eta_noise_seed_delta" in known("Euler Karras", {"s_churn": 1.0})
+    assert "eta_noise_seed_delta" not in known(None, {})
+    assert idle_options({"s_tmin": 1.0, "emphasis": 2, "prompt_syntax": 2}) == {"s_tmin", "emphasis"}
+
+
+def test_the_noise_of_a_model_is_read_from_its_scheduler() -> None:
+    assert noise_range(SD15) == pytest.approx((0.0291672, 14.6146), rel=1e-5)
+    assert noise_range({"beta_schedule": "squaredcos_cap_v2"}) == ()
+    assert noise_range(FLUX) == (0, 1)
+    assert set(model("flow").samplers) <= set(FLOW_SAMPLERS)
+    assert set(model("diffusion").samplers) <= set(SAMPLERS)
