@@ -29,7 +29,7 @@ from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.files.copies import check_copy
 from halftone.library.layouts import check_layout
 from halftone.library.options import check_options
-from halftone.library.prompts.prompt_syntax import notes, rules_of
+from halftone.library.prompts.prompt_syntax import family_notes, rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.tokens import cut_prompt, reading_length
 from halftone.library.prompts.wildcards import is_drawn, unfollowed
@@ -230,7 +230,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
     signs = [
-        *notes(texts, weights=reads_in_chunks(facts.family), rules=rules),
+        *family_notes(texts, facts.family, rules),
         *(unfollowed(texts) if request.draws else ()),
     ]
     return (*cut_notes, *map(str, signs), *_unnamed(request))

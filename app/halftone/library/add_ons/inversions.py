@@ -19,6 +19,7 @@ from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import TensorInfo, read_header
 from halftone.library.models import model_files
+from halftone.library.prompts.comfyui_words import embedding_in, named_embeddings
 from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, at_step, changes, parse
 from halftone.settings.store import Settings
 
@@ -209,14 +210,10 @@ _ENDS: Final = ((re.compile(r"[^\W\d_]"), r"(?![^\W\d_])"), (re.compile(r"\d"), 
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...], syntax: Syntax = Syntax.HALFTONE) -> re.Pattern[str]:
-    """Finds the names, the longest first: as whole words, in A1111's syntax also as the ends of words, in ComfyUI's only after
-    "embedding:".
-    """
+    """Finds the names, the longest first: as whole words, in A1111's syntax also as the ends of words."""
     if syntax is Syntax.A1111:
         return re.compile("|".join(map(_ending, names)), re.IGNORECASE)
     longest = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    if syntax is Syntax.COMFYUI:
-        return re.compile(rf"(?:(?<=[ \n])|\A)embedding:({longest})(?:\.safetensors)?(?=,*(?:\s|\Z))", re.IGNORECASE)
     return re.compile(rf"(?<![\w-])(?:embedding:)?({longest})(?![\w-])", re.IGNORECASE)
 
 
@@ -230,6 +227,9 @@ def _ending(name: str) -> str:
 def names_any(text: str, names: Iterable[str], rules: Rules = OWN) -> bool:
     """Whether one of them stands in what was `spoken`; by A1111's rules only its tokens tell for certain."""
     known = tuple(names)
+    if known and rules.syntax is Syntax.COMFYUI:
+        folded = {name.casefold() for name in known}
+        return any(name.casefold() in folded for part in text.split("\0") for name in named_embeddings(part))
     return bool(known) and any(_pattern(known, rules.syntax).search(part) for part in text.split("\0"))
 
 
@@ -258,12 +258,16 @@ def inner(learned: Mapping[str, Sequence[int]]) -> frozenset[int]:
 
 
 def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]], rules: Rules = OWN) -> Tokens:
-    """Encodes a text in which names stand for learned vectors. tokens: of a text without such."""
+    """Encodes a text in which names stand for learned vectors; in ComfyUI's syntax one of its pieces, and unknown names stand for
+    nothing. tokens: of a text without such.
+    """
+    own = {name.casefold(): found for name, found in learned.items()}
+    if rules.syntax is Syntax.COMFYUI:
+        return lambda piece: tokens(piece) if (name := embedding_in(piece)) is None else own.get(name.casefold(), ())
     if not learned:
         return tokens
     if rules.syntax is Syntax.A1111:
         return _with_sequences(tokens, learned)
-    own = {name.casefold(): found for name, found in learned.items()}
     pattern = _pattern(tuple(learned), rules.syntax)
 
     def encode(text: str) -> list[int]:
