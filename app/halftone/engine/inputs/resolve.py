@@ -6,7 +6,7 @@ import math
 import re
 import secrets
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -31,9 +31,11 @@ from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
 from halftone.engine.patches.embeddings import prompt_texts, weighs
+from halftone.engine.patches.inversions import Learned
 from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
+from halftone.library.add_ons.inversions import unknown_names
 from halftone.library.families.known_families import of_pipeline, reads_brackets
 from halftone.library.options import Kind, check_kind, check_one_schedule
 from halftone.library.prompts.composed_prompts import is_composed
@@ -228,9 +230,11 @@ def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str
     return {}
 
 
-def _prompt_notes(pipe: Any, texts: tuple[str, str], rules: Rules) -> tuple[Words, ...]:
-    literal = reads_brackets(of_pipeline(type(pipe).__name__).name)
-    return notes(texts, weights=weighs(pipe, rules), rules=rules, literal=literal)
+def _prompt_notes(pipe: Any, texts: tuple[str, str], rules: Rules, learned: Iterable[Learned]) -> tuple[Words, ...]:
+    literal, weights = reads_brackets(of_pipeline(type(pipe).__name__).name), weighs(pipe, rules)
+    found = notes(texts, weights=weights, rules=rules, literal=literal)
+    unknown = unknown_names(texts, (one.inversion.name for one in learned), rules) if weights else ()
+    return (*found, *(Words("There is no embedding {0}. It is left out, as in ComfyUI.", (name,)) for name in unknown))
 
 
 def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
@@ -427,7 +431,7 @@ def resolve(
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
-    why += _prompt_notes(pipe, (prompt, negative), rules_of(request.options))
+    why += _prompt_notes(pipe, (prompt, negative), rules_of(request.options), loaded.inversions)
     return ResolvedRequest(
         prompt=prompt,
         negative=negative,

@@ -11,7 +11,6 @@ import torch
 from transformers import BatchEncoding
 
 from halftone.library.add_ons.inversions import with_words
-from halftone.library.prompts.comfyui_words import comfy_pieces
 from halftone.library.prompts.prompt_syntax import Rules, parse, plain
 
 _PADDED: Final = {"tokenizer_3": 77, "tokenizer_2": 256}
@@ -63,12 +62,7 @@ class WholeReader:
             return self._tokenizer(words, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
 
         read = with_words(encode, {}, self._rules)  # embeddings are CLIP's alone
-        return [
-            (token, part.weight)
-            for part in parse(text, self._rules)[0]
-            for piece in comfy_pieces(part.text)
-            for token in read(piece)
-        ]
+        return [(token, part.weight) for part in parse(text, self._rules)[0] for token in read(part.text)]
 
     def _row(self, text: str) -> list[tuple[int, float]]:
         own = self._tokenizer

@@ -35,7 +35,7 @@ def embedding_in(piece: str) -> str | None:
     """The name in a piece: of a file without its ending and its folders. None for words."""
     if not piece.startswith(_MARK):
         return None
-    return _ENDING.sub("", piece.removeprefix(_MARK).replace("\\", "/").rsplit("/", 1)[-1])
+    return _ENDING.sub("", piece.removeprefix(_MARK).strip().replace("\\", "/").rsplit("/", 1)[-1]) or None
 
 
 def named_embeddings(text: str) -> tuple[str, ...]:

@@ -5,7 +5,8 @@
 weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND` between prompts is read before
 (`composed_prompts`).
 
-`Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead, to the letter.
+`Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead. Where they differ
+from those programs, the guide says so.
 """
 
 import math
