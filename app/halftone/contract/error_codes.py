@@ -112,6 +112,7 @@ ErrorCode = Literal[
     "inversion-not-one",
     "inversion-other-base",
     "inversion-broken",
+    "inversion-unknown",
     "control-missing",
     "control-not-a-controlnet",
     "control-other-base",

@@ -299,6 +299,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The embedding {name} does not fit {model}: {detail}.",
         "Choose an embedding for {family}, or remove it.",
     ),
+    "inversion-unknown": (
+        "Your folders hold no embedding {name} for {model}.",
+        "Remove embedding:{name} from the prompt, or add the embedding's folder in Settings, Folders.",
+    ),
     "inversion-broken": (
         "The embedding {name} contains NaN.",
         "Download it again, or remove it.",

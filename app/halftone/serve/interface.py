@@ -20,7 +20,7 @@ from halftone.contract.messages import AnyEvent, Generate, PictureReady, Preview
 from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
 from halftone.contract.wording import Words, either
 from halftone.health.pictures.imported_settings import import_settings, known_here
-from halftone.library.add_ons.inversions import Inversion, inversion_folders, named_in
+from halftone.library.add_ons.inversions import Inversion, check_named, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
@@ -228,7 +228,7 @@ class Interface:
         prompt, loras = self._words(asked.prompt, state)
         styles = styles_named(asked.styles, known_styles(settings.styles_file or None)) if asked.styles else ()
         folders = inversion_folders(settings) if reads_in_chunks(model.family) else ()
-        spoken = styled(prompt, asked.negative_prompt, styles)
+        spoken, rules = styled(prompt, asked.negative_prompt, styles), rules_of(taken.request.options)
         request = replace(
             taken.request,
             prompt=prompt,
@@ -237,8 +237,9 @@ class Interface:
             styles=styles,
             wildcards=settings.wildcard_folders,
             draws=True,
-            inversions=named_in(spoken, folders, model, rules=rules_of(taken.request.options)),
+            inversions=named_in(spoken, folders, model, rules=rules),
         )
+        check_named(spoken, request.inversions, loras, model, rules)
         return request, taken.left
 
     def _words(self, prompt: str, state: AppState) -> tuple[str, tuple[Lora, ...]]:

@@ -98,3 +98,21 @@ def test_one_is_chosen_from_the_library(qtbot: QtBot, folder: Path) -> None:
     stage.wait(part.note.isHidden)
     stage.idle()
     stage.close()
+
+
+def test_in_comfyuis_syntax_a_known_one_is_sent_and_an_unknown_one_is_refused(qtbot: QtBot, folder: Path) -> None:
+    stage = Stage(qtbot, settings=Settings(first_run_done=True, embedding_folders=(str(folder),)))
+    form, sent = stage.page.form, list[PictureRequest]()
+    stage.wait(lambda: bool(stage.controller.state.embeddings.fitting))
+    form.edit(options={"prompt_syntax": 2})
+    form.prompt.setPlainText("a sun")
+    form.embedding_part.add("prompt", "bad-hands")
+    assert "embedding:bad-hands" in form.prompt.toPlainText()
+    assert form.submit(send=sent.append)
+    assert [Path(path).stem for path in sent[0].inversions] == ["bad-hands"]
+    form.prompt.setPlainText("a sun, (embedding:dog.pt:1.2)")
+    assert not form.submit(send=sent.append)
+    assert "no embedding dog" in form.taken.text()
+    form.edit(options={})
+    assert form.submit(send=sent.append), "elsewhere it is a word"
+    stage.close()

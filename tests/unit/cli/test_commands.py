@@ -1031,3 +1031,8 @@ def test_an_export_checks_in_fp16_unless_a_precision_is_named(fragile: str, word
     engine = Listening()
     main(["check", fragile, "--export", "diffusers", *words], engine=lambda: engine)
     assert engine.precisions == [precision]
+
+
+def test_an_unknown_embedding_of_comfyuis_syntax_is_refused_by_name(run: Run) -> None:
+    refused = run("generate", "a (embedding:dog.pt:1.2)", "--prompt-syntax", "comfyui").err
+    assert refused.startswith("Your folders hold no embedding dog for Pocket")

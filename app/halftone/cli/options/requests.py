@@ -22,14 +22,14 @@ from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
 from halftone.library.add_ons.extras import check_extras_fit
-from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
+from halftone.library.add_ons.inversions import check_named, inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.files.copies import check_copy
 from halftone.library.layouts import check_layout
 from halftone.library.options import check_options
-from halftone.library.prompts.prompt_syntax import notes, rules_of
+from halftone.library.prompts.prompt_syntax import family_notes, rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.tokens import cut_prompt, reading_length
 from halftone.library.prompts.wildcards import is_drawn, unfollowed
@@ -118,11 +118,14 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     place. Raises HalftoneError as `take_tags`.
     """
     found = _with_named_loras(asked, saved, draws=draws)
-    if not reads_in_chunks(facts.family):
-        return found
     texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))
-    rules = rules_of(found.get("options", {}))
-    return {**found, "inversions": named_in(texts, inversion_folders(saved), facts, found.get("inversions", ()), rules)}
+    rules, folders = rules_of(found.get("options", {})), inversion_folders(saved)
+    named: tuple[str, ...] = found.get("inversions", ())
+    if reads_in_chunks(facts.family):
+        named = named_in(texts, folders, facts, named, rules)
+        found["inversions"] = named
+    check_named(texts, named, found.get("loras", ()), facts, rules)
+    return found
 
 
 def _with_named_loras(asked: Mapping[str, Any], saved: Settings, *, draws: bool) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
     signs = [
-        *notes(texts, weights=reads_in_chunks(facts.family), rules=rules),
+        *family_notes(texts, facts.family, rules),
         *(unfollowed(texts) if request.draws else ()),
     ]
     return (*cut_notes, *map(str, signs), *_unnamed(request))

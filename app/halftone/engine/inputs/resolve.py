@@ -6,7 +6,7 @@ import math
 import re
 import secrets
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -30,14 +30,17 @@ from halftone.engine.inputs.start_pictures import Canvas, canvas
 from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
 from halftone.engine.loading.load import Loaded
-from halftone.engine.patches.embeddings import prompt_texts, takes_weights
+from halftone.engine.patches.embeddings import prompt_texts, weighs
+from halftone.engine.patches.inversions import Learned
 from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
+from halftone.library.add_ons.inversions import unknown_names
+from halftone.library.families.known_families import of_pipeline, reads_brackets
 from halftone.library.options import Kind, check_kind, check_one_schedule
 from halftone.library.prompts.composed_prompts import is_composed
 from halftone.library.prompts.drawn_prompts import spoken
-from halftone.library.prompts.prompt_syntax import notes, plain, rules_of
+from halftone.library.prompts.prompt_syntax import Rules, notes, plain, rules_of
 from halftone.library.resolution_bins import BINNING, computed_size
 from halftone.metadata.start_images import picture_size, read_picture
 
@@ -219,11 +222,19 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
 def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str]:
     """The prompts that the pipeline cannot take as they are written. Raises prompt-uncomposed."""
     rules = rules_of(inputs.options)
-    if not takes_weights(pipe):
-        return {name: plain(text, rules) for name, text in texts.items()}
+    if not weighs(pipe, rules):
+        literal = reads_brackets(of_pipeline(type(pipe).__name__).name)
+        return {name: plain(text, rules, literal=literal) for name, text in texts.items()}
     if is_composed(texts.get("prompt", ""), rules):
         check_composable(pipe, inputs.options)
     return {}
+
+
+def _prompt_notes(pipe: Any, texts: tuple[str, str], rules: Rules, learned: Iterable[Learned]) -> tuple[Words, ...]:
+    literal, weights = reads_brackets(of_pipeline(type(pipe).__name__).name), weighs(pipe, rules)
+    found = notes(texts, weights=weights, rules=rules, literal=literal)
+    unknown = unknown_names(texts, (one.inversion.name for one in learned), rules) if weights else ()
+    return (*found, *(Words("There is no embedding {0}. It is left out, as in ComfyUI.", (name,)) for name in unknown))
 
 
 def with_prompts(pipe: Any, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
@@ -420,7 +431,7 @@ def resolve(
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += resized_notes(given, _size(inputs, start))
-    why += notes((prompt, negative), weights=takes_weights(pipe), rules=rules_of(request.options))
+    why += _prompt_notes(pipe, (prompt, negative), rules_of(request.options), loaded.inversions)
     return ResolvedRequest(
         prompt=prompt,
         negative=negative,

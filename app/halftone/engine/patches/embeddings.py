@@ -15,12 +15,14 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 from transformers import BatchEncoding, CLIPTokenizer
 
+from halftone.engine.patches.whole_prompts import PlainReader, WholeReader, scaled, t5_tokenizer
 from halftone.library.add_ons.inversions import inner, names_any, spoken, with_words
-from halftone.library.families.known_families import of_pipeline, reads_in_chunks
+from halftone.library.families.known_families import of_pipeline, reads_in_chunks, weighs_words
+from halftone.library.prompts.comfyui_words import named_embeddings
 from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_chunks import COMMA, Chunk
 from halftone.library.prompts.prompt_chunks import split_text as split_by
-from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, is_weighted, plain
+from halftone.library.prompts.prompt_syntax import OWN, Emphasis, Rules, Syntax, at_step, changes, is_plain, is_weighted
 
 Encoded = tuple[tuple[int, Any], ...]
 """(last step, what encode_prompt gives until then), in order; steps are counted from 1."""
@@ -69,6 +71,13 @@ def takes_weights(pipe: Any) -> bool:
     return _reads_in_chunks(type(pipe).__name__) and callable(getattr(pipe, "encode_prompt", None)) and bool(_tokenizers(pipe))
 
 
+def weighs(pipe: Any, rules: Rules) -> bool:
+    """Whether weights act on a pipeline's prompts: in ComfyUI's syntax on those of FLUX.1, too."""
+    own = of_pipeline(type(pipe).__name__).name
+    as_there = weighs_words(own, as_comfyui=rules.syntax is Syntax.COMFYUI) and bool(_tokenizers(pipe)) and t5_tokenizer(pipe)
+    return takes_weights(pipe) or bool(as_there)
+
+
 @cache
 def _reads_in_chunks(pipeline: str) -> bool:
     return reads_in_chunks(of_pipeline(pipeline).name)
@@ -101,14 +110,19 @@ def encode(
     """encode_prompt's result for each part of the steps. original: its own; learned: tokenizer -> words and their tokens; least:
     chunks at least.
     """
-    if not takes_weights(pipe):
+    if not weighs(pipe, rules):
         return ((steps, original(*args, **kwargs)),)
     bound = inspect.signature(original).bind(*args, **kwargs)
     given = prompt_texts(bound.arguments)
+    if not takes_weights(pipe):
+        return ((steps, _at_once(pipe, _splits(pipe, learned, rules), original, bound, rules)),)
     readers = _splits(pipe, learned, rules)
     written = spoken(given.values(), rules)
     named = any(names_any(written, words, rules) for words in learned.values())
-    plain_words = not named and all(is_plain(text, rules) for text in given.values())
+    as_comfyui = rules.syntax is Syntax.COMFYUI and (
+        hasattr(pipe, "tokenizer_3") or any(map(named_embeddings, written.split("\0")))
+    )
+    plain_words = not named and not as_comfyui and all(is_plain(text, rules) for text in given.values())
     if plain_words and max(least, _chunks(readers, given.values())) == 1:
         return ((steps, original(*args, **kwargs)),)
     versions = list(_versions(given, steps, rules))
@@ -163,21 +177,48 @@ def _in_chunks(
     """encode_prompt's result over `count` chunks, in float32 where weights were applied."""
     rows = cast("int", pipe.tokenizer_2.model_max_length if pipe.tokenizer is None else pipe.tokenizer.model_max_length)
 
-    def encoded(index: int) -> tuple[tuple[Any, ...], list[_Reader]]:
-        with _reading(pipe, splits, index, rules) as readers:
+    def encoded(index: int) -> tuple[tuple[Any, ...], _Readers]:
+        with _reading(pipe, splits, texts, index, rules) as readers:
             return cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs)), readers
 
+    texts = tuple(prompt_texts(bound.arguments).values())
     empty: tuple[Any, ...] = (None, None)
-    weighted = any(is_weighted(text, rules) for text in prompt_texts(bound.arguments).values())
-    if weighted and rules.syntax is Syntax.COMFYUI:  # the chunk after the last one is empty
-        empty, _ = encoded(count)
+    if rules.syntax is Syntax.COMFYUI and any(is_weighted(text, rules) for text in texts):
+        with _reading(pipe, splits, texts, None, rules):
+            empty = cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs))
     parts: list[tuple[Any, ...]] = []
     for index in range(count):
         result, readers = encoded(index)
         norm = rules.emphasis is not Emphasis.NO_NORM
-        sides = [_weighted(result[side], _weights(readers, side), rows, empty[side], norm=norm) for side in (0, 1)]
-        parts.append((*sides, *result[2:]))
-    return (*(_joined([part[side] for part in parts], rows) for side in (0, 1)), *parts[0][2:])
+        sides = [_weighted(result[side], _weights(readers.chunks, side), rows, empty[side], norm=norm) for side in (0, 1)]
+        parts.append((*(_with_whole(sides[side], readers.whole, side, rows, empty[side]) for side in (0, 1)), *result[2:]))
+    joined = [_joined([part[side] for part in parts], rows) for side in (0, 1)]
+    if rules.syntax is Syntax.COMFYUI and getattr(pipe, "text_encoder_3", pipe) is None:
+        joined = [None if states is None else states[:, : count * rows] for states in joined]  # zeros stand there for T5
+    return (*joined, *parts[0][2:])
+
+
+def _with_whole(
+    states: torch.Tensor | None, reader: WholeReader | None, side: int, rows: int, empty: torch.Tensor | None
+) -> torch.Tensor | None:
+    """Weigh what T5 gave, which follows what CLIP gave."""
+    if states is None or reader is None or empty is None or len(reader.seen) <= side:
+        return states
+    return torch.cat([states[:, :rows].float(), scaled(states[:, rows:], reader.seen[side], empty[:, rows:])], dim=1)
+
+
+def _at_once(
+    pipe: Any, splits: Mapping[str, Split], original: Callable[..., Any], bound: inspect.BoundArguments, rules: Rules
+) -> Any:
+    """encode_prompt's result for FLUX.1 in ComfyUI's syntax: T5's states, weighed, and CLIP's pooled vector."""
+    texts = tuple(prompt_texts(bound.arguments).values())
+    with _reading(pipe, splits, texts, 0, rules) as readers:
+        result = cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs))
+    if readers.whole is None or not any(is_weighted(text, rules) for text in texts):
+        return result
+    with _reading(pipe, splits, texts, None, rules):
+        empty = cast("tuple[Any, ...]", original(*bound.args, **bound.kwargs))
+    return (scaled(result[0], readers.whole.seen[0], empty[0]), *result[1:])
 
 
 def _joined(parts: list[torch.Tensor | None], rows: int) -> torch.Tensor | None:
@@ -236,9 +277,9 @@ def _with_mean(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 
 class _Reader:
-    """Replaces a CLIP tokenizer and returns one chunk of its tokens."""
+    """Replaces a CLIP tokenizer and returns one chunk of its tokens. index: None for an empty one."""
 
-    def __init__(self, tokenizer: Any, split: Split, index: int, width: int) -> None:
+    def __init__(self, tokenizer: Any, split: Split, index: int | None, width: int) -> None:
         self._tokenizer = tokenizer
         self._split = split
         self._index = index
@@ -260,25 +301,10 @@ class _Reader:
         """(tokens, 1 where they are read, weights), all of the full length."""
         own = self._tokenizer
         chunks = self._split.chunks(text)
-        chunk = chunks[self._index] if self._index < len(chunks) else Chunk((), ())
+        chunk = chunks[self._index] if self._index is not None and self._index < len(chunks) else Chunk((), ())
         ids = [own.bos_token_id, *chunk.ids, own.eos_token_id]
         rest = own.model_max_length - len(ids)
         return [*ids, *[own.pad_token_id] * rest], [1] * len(ids) + [0] * rest, (1.0, *chunk.weights, *[1.0] * (rest + 1))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tokenizer, name)
-
-
-class _Plain:
-    """Replaces another tokenizer beside CLIP's and reads the words alone."""
-
-    def __init__(self, tokenizer: Any, rules: Rules) -> None:
-        self._tokenizer = tokenizer
-        self._rules = rules
-
-    def __call__(self, text: str | list[str], **options: Any) -> Any:
-        words = plain(text, self._rules) if isinstance(text, str) else [plain(one, self._rules) for one in text]
-        return self._tokenizer(words, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
@@ -318,19 +344,30 @@ def _chunks(readers: Mapping[str, Split], texts: Iterable[str]) -> int:
     return max((len(split.chunks(text)) for text in texts for split in readers.values()), default=1)
 
 
+class _Readers(NamedTuple):
+    """What stands in the place of a pipeline's tokenizers. whole: of T5 in ComfyUI's syntax."""
+
+    chunks: list[_Reader]
+    whole: WholeReader | None
+
+
 @contextmanager
-def _reading(pipe: Any, splits: Mapping[str, Split], index: int, rules: Rules) -> Generator[list[_Reader]]:
-    """Have the pipeline's tokenizers read one chunk inside the block."""
-    own = _tokenizers(pipe)
+def _reading(
+    pipe: Any, splits: Mapping[str, Split], texts: Sequence[str], index: int | None, rules: Rules
+) -> Generator[_Readers]:
+    """Have the pipeline's tokenizers read one chunk inside the block. texts: all of them; index: None for an empty prompt."""
+    own, t5 = _tokenizers(pipe), t5_tokenizer(pipe)
     widths = {name: getattr(pipe, encoder).config.hidden_size for name, encoder in _PAIRS if name in own}
-    readers = {name: _Reader(tokenizer, splits[name], index, widths[name]) for name, tokenizer in own.items()}
-    before = {**own, "tokenizer_3": getattr(pipe, "tokenizer_3", None)}
+    readers: dict[str, Any] = {name: _Reader(tokenizer, splits[name], index, widths[name]) for name, tokenizer in own.items()}
+    before, chunks, whole = dict(own), [*readers.values()], None
+    if t5 is not None:
+        before[t5] = getattr(pipe, t5)
+        if rules.syntax is Syntax.COMFYUI:
+            readers[t5] = whole = WholeReader(t5, before[t5], texts, rules, empty=index is None)
+        else:
+            readers[t5] = PlainReader(before[t5], rules)
     vars(pipe).update(readers)
-    if before["tokenizer_3"] is None:
-        del before["tokenizer_3"]
-    else:
-        vars(pipe)["tokenizer_3"] = _Plain(before["tokenizer_3"], rules)
     try:
-        yield list(readers.values())
+        yield _Readers(chunks, whole)
     finally:
         vars(pipe).update(before)

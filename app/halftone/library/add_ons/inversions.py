@@ -11,6 +11,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import Lora
 from halftone.contract.wording import Words, both
 from halftone.library.add_ons.named_files import reading
 from halftone.library.add_ons.unusable_files import instead
@@ -19,6 +20,7 @@ from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import TensorInfo, read_header
 from halftone.library.models import model_files
+from halftone.library.prompts.comfyui_words import comfy_pieces, embedding_in, named_embeddings
 from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, at_step, changes, parse
 from halftone.settings.store import Settings
 
@@ -113,8 +115,8 @@ def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[
     return tensors
 
 
-def _why_not(one: Inversion, widths: Sequence[int]) -> Words:
-    if not widths:
+def _why_not(one: Inversion | None, widths: Sequence[int]) -> Words:
+    if one is None or not widths:
         return Words("its text encoder does not support embeddings")
     if len(one.widths) < len(widths):
         return Words("it is for one text encoder, the model has {0}", (str(len(widths)),))
@@ -209,14 +211,10 @@ _ENDS: Final = ((re.compile(r"[^\W\d_]"), r"(?![^\W\d_])"), (re.compile(r"\d"), 
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...], syntax: Syntax = Syntax.HALFTONE) -> re.Pattern[str]:
-    """Finds the names, the longest first: as whole words, in A1111's syntax also as the ends of words, in ComfyUI's only after
-    "embedding:".
-    """
+    """Finds the names, the longest first: as whole words, in A1111's syntax also as the ends of words."""
     if syntax is Syntax.A1111:
         return re.compile("|".join(map(_ending, names)), re.IGNORECASE)
     longest = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    if syntax is Syntax.COMFYUI:
-        return re.compile(rf"(?:(?<=[ \n])|\A)embedding:({longest})(?:\.safetensors)?(?=,*(?:\s|\Z))", re.IGNORECASE)
     return re.compile(rf"(?<![\w-])(?:embedding:)?({longest})(?![\w-])", re.IGNORECASE)
 
 
@@ -230,6 +228,9 @@ def _ending(name: str) -> str:
 def names_any(text: str, names: Iterable[str], rules: Rules = OWN) -> bool:
     """Whether one of them stands in what was `spoken`; by A1111's rules only its tokens tell for certain."""
     known = tuple(names)
+    if known and rules.syntax is Syntax.COMFYUI:
+        folded = {name.casefold() for name in known}
+        return any(name.casefold() in folded for part in text.split("\0") for name in named_embeddings(part))
     return bool(known) and any(_pattern(known, rules.syntax).search(part) for part in text.split("\0"))
 
 
@@ -241,6 +242,30 @@ def named_of(known: Iterable[Inversion], texts: Iterable[str], rules: Rules = OW
         if one.name.casefold() not in found and names_any(written, (one.name,), rules):
             found[one.name.casefold()] = one
     return tuple(found.values())
+
+
+def check_named(texts: Iterable[str], files: Iterable[str], loras: Iterable[Lora], model: ModelFacts, rules: Rules) -> None:
+    """Raise HalftoneError for an embedding that texts in ComfyUI's syntax name and that neither is among the files nor stands in
+    a LoRA: inversion-unknown, or inversion-other-base for a model that supports none.
+    """
+    unknown = unknown_names(texts, map(inversion_name, files), rules)
+    bundled = {name.casefold() for lora in loras for name in bundled_inversions(lora.path)} if unknown else set[str]()
+    name = next((name for name in unknown if name.casefold() not in bundled), None)
+    if name is None:
+        return
+    if not reads_in_chunks(model.family):
+        facts = {"name": name, "model": model.name, "family": model.family}
+        raise HalftoneError("inversion-other-base", detail=_why_not(None, ()), **facts)
+    raise HalftoneError("inversion-unknown", name=name, model=model.name)
+
+
+def unknown_names(texts: Iterable[str], known: Iterable[str], rules: Rules) -> tuple[str, ...]:
+    """The embeddings that texts in ComfyUI's syntax name and that are not known. In other syntaxes they are read as words."""
+    if rules.syntax is not Syntax.COMFYUI:
+        return ()
+    folded = {name.casefold() for name in known}
+    named = (name for part in spoken(texts, rules).split("\0") for name in named_embeddings(part))
+    return tuple(dict.fromkeys(name for name in named if name.casefold() not in folded))
 
 
 def places(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -258,12 +283,16 @@ def inner(learned: Mapping[str, Sequence[int]]) -> frozenset[int]:
 
 
 def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]], rules: Rules = OWN) -> Tokens:
-    """Encodes a text in which names stand for learned vectors. tokens: of a text without such."""
+    """Encodes a text in which names stand for learned vectors; in ComfyUI's syntax unknown ones stand for nothing.
+    tokens: of a text without such.
+    """
+    own = {name.casefold(): found for name, found in learned.items()}
+    if rules.syntax is Syntax.COMFYUI:
+        return _as_comfyui(tokens, own)
     if not learned:
         return tokens
     if rules.syntax is Syntax.A1111:
         return _with_sequences(tokens, learned)
-    own = {name.casefold(): found for name, found in learned.items()}
     pattern = _pattern(tuple(learned), rules.syntax)
 
     def encode(text: str) -> list[int]:
@@ -273,6 +302,14 @@ def with_words(tokens: Tokens, learned: Mapping[str, Sequence[int]], rules: Rule
         return found
 
     return encode
+
+
+def _as_comfyui(tokens: Tokens, own: Mapping[str, Sequence[int]]) -> Tokens:
+    def read(piece: str) -> Sequence[int]:
+        name = embedding_in(piece)
+        return tokens(piece) if name is None else own.get(name.casefold(), ())
+
+    return lambda text: [token for piece in comfy_pieces(text) for token in read(piece)]
 
 
 def _with_sequences(tokens: Tokens, learned: Mapping[str, Sequence[int]]) -> Tokens:

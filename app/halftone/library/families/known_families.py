@@ -159,6 +159,19 @@ def reads_in_chunks(family: str) -> bool:
     return family in _CHUNKED
 
 
+def weighs_words(family: str, *, as_comfyui: bool) -> bool:
+    """Whether weights in its prompts act. ComfyUI weighs what T5 reads, too, which alone reads those of FLUX.1 word by word."""
+    return reads_in_chunks(family) or (as_comfyui and family == FLUX.name)
+
+
+_LITERAL: Final = (QWEN_IMAGE.name, Z_IMAGE.name, FLUX2.name, HUNYUAN_IMAGE.name)
+
+
+def reads_brackets(family: str) -> bool:
+    """Whether ComfyUI gives its text encoder, a language model, the signs of weights as they are written."""
+    return family in _LITERAL
+
+
 _WIDE: Final = frozenset(
     family.name
     for family in (

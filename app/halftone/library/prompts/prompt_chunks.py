@@ -1,9 +1,9 @@
 """A prompt in the chunks that a CLIP text encoder reads, cut as in A1111; no torch."""
 
-import re
 from collections.abc import Callable, Container, Sequence
 from typing import Final, NamedTuple
 
+from halftone.library.prompts.comfyui_words import comfy_pieces
 from halftone.library.prompts.prompt_syntax import Part, Rules, Sections, Syntax, parse
 
 COMMA: Final = ",</w>"
@@ -12,9 +12,6 @@ _LONG: Final = 8
 """So many tokens of one weight are cut where a chunk ends; fewer go to the next chunk together."""
 _BACK: Final = 20
 """Tokens that are searched back for a comma."""
-
-_EMBEDDINGS: Final = re.compile(r"(?:(?<=[ \n])|\A)(embedding:[^\s]+?)(?=,*(?:\s|\Z))")
-"""ComfyUI cuts a prompt around these."""
 
 
 class Chunk(NamedTuple):
@@ -69,7 +66,7 @@ def split_text(
 def _split_as_comfy(parts: Sequence[Part], encode: Callable[[str], Sequence[int]], room: int) -> tuple[Chunk, ...]:
     """The chunks of ComfyUI (comfy/sd1_clip.py, tokenize_with_weights): words of one weight stay together if they are few."""
     chunks: list[list[tuple[int, float]]] = [[]]
-    for text, weight in ((text, part.weight) for part in parts for text in _EMBEDDINGS.split(part.text) if text):
+    for text, weight in ((text, part.weight) for part in parts for text in comfy_pieces(part.text)):
         tokens = [(token, weight) for token in encode(text)]
         long = len(tokens) >= _LONG
         while len(tokens) > room - len(chunks[-1]):

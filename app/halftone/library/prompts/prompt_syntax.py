@@ -5,7 +5,8 @@
 weighs all that follows. Brackets around nothing are an empty prompt, as in A1111. `AND` between prompts is read before
 (`composed_prompts`).
 
-`Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead, to the letter.
+`Syntax` chooses the rules of A1111 (modules/prompt_parser.py) or ComfyUI (comfy/sd1_clip.py) instead. Where they differ
+from those programs, the guide says so.
 """
 
 import math
@@ -18,11 +19,13 @@ from typing import Final, NamedTuple
 
 from halftone.contract.parameters import EMPHASIS, PROMPT_SYNTAX
 from halftone.contract.wording import Words
+from halftone.library.families.known_families import reads_brackets, weighs_words
 
 UP: Final = 1.1
 """What a pair of round brackets multiplies by."""
 MOST: Final = 10.0
 """Larger weights count as this: encoders give only noise beyond it."""
+_LENGTH: Final = "max_sequence_length"
 _HUGE: Final = 1e6
 """No weight is larger in any syntax."""
 _DEEPEST: Final = 64
@@ -69,12 +72,14 @@ class Emphasis(IntEnum):
 
 class Rules(NamedTuple):
     """How a prompt is read. ComfyUI's syntax has an emphasis of its own. passes: steps of the first and the second pass of
-    Hires. fix while the second is made, in which changes count on in A1111's syntax.
+    Hires. fix while the second is made, in which changes count on in A1111's syntax. longest: tokens that T5 reads in ComfyUI's
+    syntax, None for as many as there are.
     """
 
     syntax: Syntax = Syntax.HALFTONE
     emphasis: Emphasis = Emphasis.ORIGINAL
     passes: tuple[int, int] | None = None
+    longest: int | None = None
 
 
 OWN: Final = Rules()
@@ -82,10 +87,12 @@ OWN: Final = Rules()
 
 def rules_of(options: Mapping[str, object]) -> Rules:
     """The rules that a request asks for."""
-    syntax, emphasis = (options.get(name, 0) for name in (PROMPT_SYNTAX, EMPHASIS))
+    syntax, emphasis, longest = (options.get(name) for name in (PROMPT_SYNTAX, EMPHASIS, _LENGTH))
+    asked = Syntax(syntax) if isinstance(syntax, int) else Syntax.HALFTONE
     return Rules(
-        Syntax(syntax) if isinstance(syntax, int) else Syntax.HALFTONE,
+        asked,
         Emphasis(emphasis) if isinstance(emphasis, int) else Emphasis.ORIGINAL,
+        longest=longest if isinstance(longest, int) and asked is Syntax.COMFYUI else None,
     )
 
 
@@ -435,21 +442,35 @@ def is_weighted(text: str, rules: Rules = OWN) -> bool:
     return any(part.weight != 1 for section in parse(text, rules) for part in section)
 
 
-def plain(text: str, rules: Rules = OWN) -> str:
-    """The words alone, at the first step: for a model whose text encoder takes no weights."""
+def plain(text: str, rules: Rules = OWN, *, literal: bool = False) -> str:
+    """The words alone, at the first step: for a model whose text encoder takes no weights. literal: in ComfyUI's syntax it reads
+    all signs as they are written.
+    """
+    if literal and rules.syntax is Syntax.COMFYUI:
+        return _unescaped(_escaped(text))
     if is_plain(text, rules):
         return text
     sections = parse(at_step(text, 1, 1000, rules), rules)
     return " ".join("".join(part.text for part in section) for section in sections if section)
 
 
-def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN) -> tuple[Words, ...]:
+def family_notes(texts: tuple[str, ...], family: str, rules: Rules = OWN) -> tuple[Words, ...]:
+    """`notes` for a family of models."""
+    weights = weighs_words(family, as_comfyui=rules.syntax is Syntax.COMFYUI)
+    return notes(texts, weights=weights, rules=rules, literal=reads_brackets(family))
+
+
+def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN, literal: bool = False) -> tuple[Words, ...]:
     """A sentence for each sign without effect here. texts: the prompt, then the negative one; weights: whether the model's text
-    encoder takes them.
+    encoder takes them; literal: as in `plain`.
     """
     found: list[Words] = []
     if not weights and any(is_weighted(at_step(text, 1, 1000, rules), rules) for text in texts):
-        found.append(Words("This text encoder has no prompt weights; brackets are ignored."))
+        found.append(
+            Words("This model reads the brackets of weights as text, as in ComfyUI.")
+            if literal and rules.syntax is Syntax.COMFYUI
+            else Words("This text encoder has no prompt weights; brackets are ignored.")
+        )
     if not weights and any(changes(text, rules) for text in texts):
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.add_ons.inversions import inner, places, with_words
-from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.families.known_families import reads_brackets, reads_in_chunks, weighs_words
 from halftone.library.families.single_files import SINGLES
 from halftone.library.files.small_files import needed
 from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_chunks import COMMA, split_text, used
-from halftone.library.prompts.prompt_syntax import OWN, Rules, at_step, changes, plain
+from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, at_step, changes, plain
 from halftone.settings.places import resources
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ def reading_length(model: ModelFacts) -> int:
     return model.prompt_tokens - _SPECIAL
 
 
-def room_for(model: ModelFacts, tokens: int) -> int:
+def room_for(model: ModelFacts, tokens: int, rules: Rules = OWN) -> int:
     """Tokens that the model reads of a prompt with so many: where it reads in chunks, all of them and the rest of the last."""
     room = reading_length(model)
+    if _reads_all(model, rules):
+        return max(tokens, room)
     return max(-(-tokens // room), 1) * room if reads_in_chunks(model.family) else room
 
 
@@ -67,7 +69,7 @@ def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mappin
         return tokenizer.encode(text, add_special_tokens=False).ids
 
     if not reads_in_chunks(model.family):
-        return len(tokens(plain(prompt, rules)))
+        return len(tokens(plain(prompt, rules, literal=reads_brackets(model.family))))
     forms = {
         at_step(part.text, step, _STEPS, rules)
         for part in composed(prompt, rules)
@@ -81,14 +83,20 @@ def _count(model: ModelFacts, tokenizer: "Tokenizer", prompt: str, words: Mappin
 
 def cut_prompt(model: ModelFacts, prompt: str, rules: Rules = OWN) -> tuple[int, str] | None:
     """(tokens of a prompt, the part that is read) where it is too long; None if it fits, or without the model's tokenizer."""
-    tokenizer = None if reads_in_chunks(model.family) else _own_tokenizer(model)
+    tokenizer = None if reads_in_chunks(model.family) or _reads_all(model, rules) else _own_tokenizer(model)
     if tokenizer is None:
         return None
-    prompt = plain(prompt, rules)
+    prompt = plain(prompt, rules, literal=reads_brackets(model.family))
     found, room = tokenizer.encode(prompt, add_special_tokens=False), reading_length(model)
     if len(found.ids) <= room:
         return None
     return len(found.ids), prompt[: found.offsets[room - 1][1]]
+
+
+def _reads_all(model: ModelFacts, rules: Rules) -> bool:
+    """Whether T5 reads a prompt to its end, as in ComfyUI."""
+    as_comfyui = rules.syntax is Syntax.COMFYUI and rules.longest is None
+    return as_comfyui and not reads_in_chunks(model.family) and weighs_words(model.family, as_comfyui=True)
 
 
 def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":

@@ -23,8 +23,7 @@ from halftone.gui.kit.message_bars import announce
 from halftone.gui.kit.stock_widgets import column, icon_button, label, row, set_tone
 from halftone.library.add_ons.inversions import Inversion, named_of
 from halftone.library.add_ons.loras import without_tags
-from halftone.library.families.known_families import reads_in_chunks
-from halftone.library.prompts.prompt_syntax import OWN, Rules, notes
+from halftone.library.prompts.prompt_syntax import OWN, Rules, family_notes
 from halftone.library.prompts.tokens import Counter, make_counter, room_for
 from halftone.library.prompts.wildcards import unfollowed
 from halftone.settings.places import resources
@@ -128,9 +127,9 @@ class PromptCounter(QLabel):
             self.setText("")
             return
         used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words}, rules)
-        room = room_for(self._model, used)
+        room = room_for(self._model, used, rules)
         self.setText(f"{figures.group(used)} / {figures.group(room)}")
-        read = notes((prompt,), weights=reads_in_chunks(self._model.family), rules=rules)
+        read = family_notes((prompt,), self._model.family, rules)
         signs = (*read, *unfollowed((prompt,)))
         warnings = [say(note) for note in signs]
         if used > room:

@@ -8,6 +8,7 @@ import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import BATCH_RANGE, GUIDANCE_RANGE, STEPS_RANGE
 from halftone.contract.request import PictureRequest
@@ -24,7 +25,7 @@ from halftone.gui.create.form.sampler_fields import SamplerField
 from halftone.gui.create.form.time_estimate import estimate, size_warning
 from halftone.gui.create.rows.controlnet_row import ControlPart
 from halftone.gui.create.rows.embedding_row import EmbeddingPart
-from halftone.gui.create.rows.folded_row import FoldedPart
+from halftone.gui.create.rows.folded_row import FoldedPart, said_of
 from halftone.gui.create.rows.hires_row import HiresPart
 from halftone.gui.create.rows.ip_adapter_row import IpAdapterPart
 from halftone.gui.create.rows.lora_row import LoraPart
@@ -40,6 +41,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
+from halftone.library.add_ons.inversions import check_named
 from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.session.pictures.draft import (
     Draft,
@@ -289,6 +291,8 @@ class CreateForm(QWidget):
         if not self.style_part.take_tags(take_tags):
             return False
         request = self.request()
+        if not self._check_embeddings(request):
+            return False
         if count is not None:
             request = msgspec.structs.replace(request, batch=count)
         if precision is not None:
@@ -299,6 +303,17 @@ class CreateForm(QWidget):
         else:
             send(request)
         self._binding.put(after_picture(self._draft))
+        return True
+
+    def _check_embeddings(self, request: PictureRequest) -> bool:
+        """Whether those that the prompts name are there; says which is not."""
+        try:
+            if self._model is not None:
+                named, rules = written(self._draft), rules_of(request.options)
+                check_named(named, request.inversions, request.loras, self._model, rules)
+        except HalftoneError as error:
+            self.tell(said_of(error), "warn")
+            return False
         return True
 
     def _accept(self, shape: Shape, dtype: DType, again: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ from halftone.gui.i18n import listed, tr
 from halftone.gui.kit.stock_widgets import button, column, row
 from halftone.gui.models.picker import library_button
 from halftone.library.add_ons.inversions import Inversion, named_of
-from halftone.library.prompts.prompt_syntax import rules_of
+from halftone.library.prompts.prompt_syntax import Syntax, rules_of
 from halftone.session.pictures.draft import with_word, written
 
 
@@ -50,8 +50,10 @@ class EmbeddingPart(FoldedPart):
         return menu
 
     def add(self, field: str, name: str) -> None:
-        """Put a name behind a prompt."""
-        self._binding.set(field, with_word(getattr(self._binding.draft, field), name))
+        """Put a name behind a prompt, the way its syntax writes names."""
+        draft = self._binding.draft
+        word = f"embedding:{name}" if rules_of(draft.options).syntax is Syntax.COMFYUI else name
+        self._binding.set(field, with_word(getattr(draft, field), word))
 
     def add_file(self, field: str, path: str) -> None:
         """Put the trigger of a file behind a prompt, if the model can read it."""
