@@ -42,8 +42,7 @@ def formula_unet() -> Any:
 
 def formula_control_lora(unet: Any) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """(tensors of the file, those of the UNet that it needs), both in the original names."""
-    net: Any = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(16, 32, 96, 256))
-    fill(net, 500)
+    net = formula_net(unet, 500)
     own = unet.state_dict()
     file = {"lora_controlnet": torch.zeros(1)}
     for index, (name, value) in enumerate(sorted(net.state_dict().items())):
@@ -61,6 +60,18 @@ def formula_control_lora(unet: Any) -> tuple[dict[str, torch.Tensor], dict[str, 
 def formula_inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(latents, words, control picture from 0 to 1)."""
     return numbers(3, (1, 4, 8, 8)), numbers(4, (1, 7, TEXT)), numbers(5, (1, 3, 64, 64), 0.5) + 0.5
+
+
+def formula_shown(index: int) -> torch.Tensor:
+    """Another control picture."""
+    return numbers(20 + index, (1, 3, 64, 64), 0.5) + 0.5
+
+
+def formula_net(unet: Any, seed: int) -> Any:
+    """A ControlNet for that UNet."""
+    made: Any = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(16, 32, 96, 256))
+    fill(made, seed)
+    return made.eval()
 
 
 def thinned(tensor: torch.Tensor) -> list[float]:
