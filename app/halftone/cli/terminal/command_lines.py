@@ -44,5 +44,9 @@ def _preprocessor(control: Control) -> str:
 
 def command_line(*words: str) -> str:
     """`halftone <words>`, quoted for the system's shell, or the same through the launcher when that is how it was started."""
-    quoted = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
-    return f"{os.environ.get('HALFTONE_COMMAND', 'halftone')} {quoted}".strip()
+    return f"{os.environ.get('HALFTONE_COMMAND', 'halftone')} {quoted(*words)}".strip()
+
+
+def quoted(*words: str) -> str:
+    """The words as the system's shell reads them."""
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
