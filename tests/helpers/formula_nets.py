@@ -42,8 +42,7 @@ def formula_unet() -> Any:
 
 def formula_control_lora(unet: Any) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """(tensors of the file, those of the UNet that it needs), both in the original names."""
-    net: Any = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(16, 32, 96, 256))
-    fill(net, 500)
+    net = formula_net(unet, 500)
     own = unet.state_dict()
     file = {"lora_controlnet": torch.zeros(1)}
     for index, (name, value) in enumerate(sorted(net.state_dict().items())):
@@ -63,6 +62,98 @@ def formula_inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return numbers(3, (1, 4, 8, 8)), numbers(4, (1, 7, TEXT)), numbers(5, (1, 3, 64, 64), 0.5) + 0.5
 
 
+def formula_shown(index: int) -> torch.Tensor:
+    """Another control picture."""
+    return numbers(20 + index, (1, 3, 64, 64), 0.5) + 0.5
+
+
+def formula_net(unet: Any, seed: int) -> Any:
+    """A ControlNet for that UNet."""
+    made: Any = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(16, 32, 96, 256))
+    fill(made, seed)
+    return made.eval()
+
+
 def thinned(tensor: torch.Tensor) -> list[float]:
     """Every 61st number."""
     return tensor.flatten()[::61].tolist()
+
+
+READER_TEXT = {"sd15": 32, "sdxl": 2048}
+"""Widths of the words of `formula_reader`: by 2048 ComfyUI's IP-Adapters know SDXL."""
+ENCODED, SEEN = 24, 20
+"""Widths of an image encoder's parts and of its picture as a whole."""
+
+
+def formula_reader(family: str) -> Any:
+    """A UNet with as many blocks and layers of attention as SD 1.5 or SDXL has, each 32 wide."""
+    xl = family == "sdxl"
+    attention = ("CrossAttnDownBlock2D", "CrossAttnUpBlock2D")
+    made: Any = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(32,) * (3 if xl else 4),
+        layers_per_block=2,
+        down_block_types=("DownBlock2D", attention[0], attention[0]) if xl else (*attention[:1] * 3, "DownBlock2D"),
+        up_block_types=(attention[1], attention[1], "UpBlock2D") if xl else ("UpBlock2D", *attention[1:] * 3),
+        cross_attention_dim=READER_TEXT[family],
+        attention_head_dim=2,
+        use_linear_projection=xl,
+        transformer_layers_per_block=(1, 2, 10) if xl else 1,
+        addition_embed_type="text_time" if xl else None,
+        addition_time_embed_dim=8 if xl else None,
+        projection_class_embeddings_input_dim=60 if xl else None,
+    )
+    fill(made, 1)
+    return made.eval()
+
+
+def formula_adapter(unet: Any, form: str) -> dict[str, torch.Tensor]:
+    """An IP-Adapter's file for such a UNet. form: "plain", "plus" or "full face"."""
+    text = int(unet.config.cross_attention_dim)
+    wide, inner = (64, 128) if text == READER_TEXT["sdxl"] else (text, 768)
+    shapes: dict[str, tuple[int, ...]] = {
+        "plain": {"proj.weight": (4 * text, SEEN), "proj.bias": (4 * text,), **_normed("norm", text)},
+        "full face": {
+            "proj.0.weight": (ENCODED, ENCODED), "proj.0.bias": (ENCODED,), "proj.2.weight": (text, ENCODED),
+            "proj.2.bias": (text,), **_normed("proj.3", text),
+        },
+        "plus": _resampler(wide, inner, text),
+    }[form]  # fmt: skip
+    tensors = {f"image_proj.{name}": _filled(700 + index, shape, name) for index, (name, shape) in enumerate(shapes.items())}
+    for index, name in enumerate(unet.attn_processors):
+        if name.endswith("attn2.processor"):
+            for part in ("to_k_ip", "to_v_ip"):
+                seed = 1000 + 2 * index + (part == "to_v_ip")
+                tensors[f"ip_adapter.{index}.{part}.weight"] = numbers(seed, (32, text), 1.5 / math.sqrt(text))
+    return tensors
+
+
+def _filled(seed: int, shape: tuple[int, ...], name: str) -> torch.Tensor:
+    if len(shape) > 1:
+        return numbers(seed, shape, 1.5 / math.sqrt(shape[-1]))
+    return numbers(seed, shape, 0.1) + ("norm" in name and name.endswith("weight"))
+
+
+def _normed(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
+
+
+def _resampler(wide: int, inner: int, text: int) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {
+        "latents": (1, 16, wide), "proj_in.weight": (wide, ENCODED), "proj_in.bias": (wide,), "proj_out.weight": (text, wide),
+        "proj_out.bias": (text,), **_normed("norm_out", text),
+    }  # fmt: skip
+    for at in (f"layers.{block}" for block in range(4)):
+        shapes |= _normed(f"{at}.0.norm1", wide) | _normed(f"{at}.0.norm2", wide) | _normed(f"{at}.1.0", wide)
+        shapes |= {f"{at}.0.to_q.weight": (inner, wide), f"{at}.0.to_kv.weight": (2 * inner, wide)}
+        shapes |= {
+            f"{at}.0.to_out.weight": (wide, inner),
+            f"{at}.1.1.weight": (4 * wide, wide),
+            f"{at}.1.3.weight": (wide, 4 * wide),
+        }
+    return shapes
+
+
+def formula_sight(form: str, seed: int, pictures: int = 1) -> torch.Tensor:
+    """What an image encoder gives of pictures, as this form of an IP-Adapter takes it."""
+    return numbers(seed, (pictures, SEEN) if form == "plain" else (pictures, 9, ENCODED))

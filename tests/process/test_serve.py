@@ -21,6 +21,7 @@ import psutil
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.scripted import ROOT
 from tests.helpers.writing import recorder
 
@@ -46,7 +47,9 @@ class Service(NamedTuple):
         sent = {key.replace("_", "-"): value for key, value in known.items() if value}
         try:
             data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-            connection.request("GET" if data is None else "POST", f"/sdapi/v1/{name}", data, sent)
+            connection.request(
+                "GET" if data is None else "POST", name if name.startswith("/") else f"/sdapi/v1/{name}", data, sent
+            )
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
         finally:
@@ -304,6 +307,34 @@ def test_answers_what_sillytavern_sends(service: Service) -> None:
     assert (info["sampler_name"], info["scheduler"], info["denoising_strength"]) == ("DPM++ 2M", "Karras", 0.7)
     assert info["extra_generation_params"]["Schedule type"] == "Karras"
     assert info["extra_generation_params"]["Hires upscale"] == "2"
+
+
+def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:
+    net = save_net(make_net(Path(describe(POCKET).path), hint=(4, 8, 8)), service.models / "control_edges", "diffusers")
+    assert service.ask("refresh-checkpoints", {}) == (200, {})
+    assert service.ask("/controlnet/model_list") == (200, {"model_list": ["control_edges"]})
+    assert service.ask("/controlnet/version") == (200, {"version": 3})
+    assert "canny" in service.ask("/controlnet/module_list")[1]["module_list"]
+    body = {"prompt": "a red circle", "seed": 7, **_SMALL}
+    plain = service.ask("txt2img", body)[1]["images"][0]
+    shown = base64.b64encode(picture(service.models.parent / "square.png", 96, 64).read_bytes()).decode()
+    unit = {"enabled": True, "module": "canny", "model": "control_edges [0123abcd]", "image": shown, "threshold_a": 60}
+    off = {"alwayson_scripts": {"controlnet": {"args": [{**unit, "enabled": False}]}}}
+    assert opened(service.ask("txt2img", {**body, **off})[1]["images"][0]).tobytes() == opened(plain).tobytes()
+    sent = {"alwayson_scripts": {"controlnet": {"args": [{**unit, "control_mode": 2}]}}}
+    status, answer = service.ask("txt2img", {**body, **sent})
+    assert status == 200, answer["detail"]
+    assert answer["warnings"] == ["Not used: alwayson_scripts.controlnet.args[0].control_mode."]
+    made = opened(answer["images"][0])
+    assert made.tobytes() != opened(plain).tobytes()
+    assert (
+        "Module: canny, Model: control_edges, Weight: 1, Resize Mode: Crop and Resize, Processor Res: 512"
+        in made.info["parameters"]
+    )
+    net.unlink()
+    assert service.ask("refresh-checkpoints", {}) == (200, {})
+    status, answer = service.ask("txt2img", {**body, **sent})
+    assert (status, "args[0].model cannot be control_edges [0123abcd]" in answer["detail"]) == (422, True)
 
 
 def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service) -> None:

@@ -108,7 +108,8 @@ def file_name(path: str) -> str:
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """scale: its strength; start, end: its part of the steps, from 0 to 1. preprocessor: what it is given in the place of the
+    """scale: its strength; start, end: its part of the steps, from 0 to 1. resize: how its picture fits a result of another
+    aspect. preprocessor: what it is given in the place of the
     picture, a name of `halftone.contract.preprocessors`; threshold_a, threshold_b: its numbers, None for the usual ones;
     resolution: the shorter edge that it works at, None for that of the result; preprocessor_model: the folder of the model that
     it runs, where it runs one; kind: what the picture shows, for a ControlNet that was trained for several kinds.
@@ -119,6 +120,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     scale: float = 1.0
     start: float = 0.0
     end: float = 1.0
+    resize: Resize = "stretch"
     preprocessor: str = NONE
     threshold_a: float | None = None
     threshold_b: float | None = None

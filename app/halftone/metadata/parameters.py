@@ -53,6 +53,12 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
     "crop": "Crop and resize",
     "fill": "Resize and fill",
 }
+CONTROL_RESIZES: Final[dict[Resize, str]] = {
+    "stretch": "Just Resize",
+    "crop": "Crop and Resize",
+    "fill": "Resize and Fill",
+}
+"""As A1111's ControlNet extension calls them."""
 CONTENT_NAMES: Final[dict[MaskedContent, str]] = {"original": "original", "fill": "fill", "noise": "latent noise"}
 """As A1111 calls them."""
 
@@ -166,7 +172,7 @@ def _control(control: Control) -> str:
         "Module": control.preprocessor,
         "Model": control.name,
         "Weight": f"{control.scale:g}",
-        "Resize Mode": "Just Resize",
+        "Resize Mode": CONTROL_RESIZES[control.resize],
         "Processor Res": None if control.resolution is None else str(control.resolution),
         **{f"Threshold {letter}": number_text(value) for letter, value in letters},
         "Guidance Start": f"{control.start:g}",

@@ -45,6 +45,8 @@ _CONTENTS: Final[tuple[MaskedContent, ...]] = ("fill", "original", "noise", "fil
 """By A1111's number. Its fourth, empty latents, is not here."""
 _NOT_HERE: Final = {"resize_mode": 3, "inpainting_fill": 3}
 _RANDOM: Final = -1
+CONTROLNET: Final = "controlnet"
+"""The one script that is followed, in any case of letters."""
 _HASH: Final = re.compile(r"\s*\[[0-9a-fA-F]+\]$")
 _OF_NO_EFFECT: Final = ("force_task_id", "comments", "firstphase_width", "firstphase_height")
 """A1111 itself makes the same picture with any value."""
@@ -132,6 +134,7 @@ class Asked(msgspec.Struct, kw_only=True):
     hr_resize_x: int = 0
     hr_resize_y: int = 0
     send_images: bool = True
+    alwayson_scripts: dict[str, Any] = {}
 
     @property
     def count(self) -> int:
@@ -297,10 +300,11 @@ def ignored(body: Mapping[str, Any], kind: type[Asked]) -> tuple[str, ...]:
         fields += ["scheduler"] if str(body["scheduler"]).casefold() != "automatic" else []
     fields += [name for name, number in _NOT_HERE.items() if body.get(name) == number and name in kind.__struct_fields__]
     scripts = body.get("alwayson_scripts")
-    inside = [f"alwayson_scripts.{name}" for name in scripts] if isinstance(scripts, dict) else []
+    others = [name for name in scripts if name.casefold() != CONTROLNET] if isinstance(scripts, dict) else []
+    inside = [f"alwayson_scripts.{name}" for name in others]
     settings = body.get("override_settings")
-    others = [f"override_settings.{name}" for name in unknown_settings(settings)] if isinstance(settings, dict) else []
-    return (*(name for name in fields if name != "alwayson_scripts"), *inside, *others)
+    unknown = [f"override_settings.{name}" for name in unknown_settings(settings)] if isinstance(settings, dict) else []
+    return (*fields, *inside, *unknown)
 
 
 def unknown_settings(sent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
@@ -20,17 +20,19 @@ from halftone.contract.messages import AnyEvent, Generate, PictureReady, Preview
 from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
 from halftone.contract.wording import Words, either
 from halftone.health.pictures.imported_settings import import_settings, known_here
+from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.inversions import Inversion, check_named, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.index.known import listed_models
 from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by, said_in
 from halftone.metadata.reading import parse_parameters, read_picture
-from halftone.metadata.start_images import picture_size
 from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
+from halftone.serve.control_units import MODULES, Steered, check_steered, module_detail, steered, units_in
 from halftone.serve.dialect import (
     Asked,
     AskedFromPicture,
@@ -39,19 +41,15 @@ from halftone.serve.dialect import (
     check_numbers,
     decoded,
     ignored,
-    mask_in,
     parameters_of,
-    picture_bytes,
     settled,
     start_of,
     unknown_settings,
 )
+from halftone.serve.sent_pictures import Sent, files_of, folder_of_requests, named, written
 from halftone.session.job_ids import new_job_id
 from halftone.session.session import Session
 from halftone.session.state import NOTHING_FOUND, AppState, Ended
-from halftone.settings.picture_files import opened_picture, turned
-from halftone.settings.places import cache_dir
-from halftone.settings.private import private_folder
 
 T = TypeVar("T")
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
@@ -160,7 +158,9 @@ class Interface:
 
     def text_to_image(self, body: bytes) -> Json:
         """Make pictures of words. Raises HalftoneError, msgspec.ValidationError, JobFailedError."""
-        return self._made(decoded(body, Asked), body, None, None)
+        asked = decoded(body, Asked)
+        with files_of(asked) as pictures:
+            return self._made(asked, body, pictures)
 
     def image_to_image(self, body: bytes) -> Json:
         """Make pictures of another one. Raises as `text_to_image`."""
@@ -168,13 +168,13 @@ class Interface:
         if len(asked.init_images) != 1:
             given, one = str(len(asked.init_images)), Words("one picture")
             raise HalftoneError("setting-bad-value", name="init_images", value=given, allowed=one)
-        with _files(asked) as (image, mask):
-            return self._made(asked, body, image, mask)
+        with files_of(asked) as pictures:
+            return self._made(asked, body, pictures)
 
-    def _made(self, asked: Asked, body: bytes, image: str | None, mask: str | None) -> Json:
+    def _made(self, asked: Asked, body: bytes, pictures: Sent) -> Json:
         check_numbers(asked)
         asked = settled(asked, self._chosen)
-        request, left = self._request(asked, image, mask)
+        request, left = self._request(asked, pictures)
         over: Future[tuple[Ended, _Own]] = Future()
         self._ask(lambda: self._submit(request, over))
         end, (made, stamp) = over.result()
@@ -184,19 +184,19 @@ class Interface:
         unused = [f"Not used: {name}." for name in (*ignored(sent, type(asked)), *left)]
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
-        pictures = [facts for facts in made if facts.path]
-        files = [Path(facts.path) for facts in pictures]
+        finished = [facts for facts in made if facts.path]
+        files = [Path(facts.path) for facts in finished]
         model = self._state.models.models.get(request.model)
         name = request.model if model is None else model.name
         with_start = isinstance(asked, AskedFromPicture) and asked.include_init_images
         return {
             "images": [base64.b64encode(path.read_bytes()).decode() for path in files] if asked.send_images else [],
             "parameters": {key: value for key, value in sent.items() if with_start or key not in ("init_images", "mask")},
-            "info": json.dumps(info_of(request, name, pictures, warnings, stamp)),
+            "info": json.dumps(info_of(request, name, finished, warnings, stamp)),
             "warnings": warnings,
         }
 
-    def _request(self, asked: Asked, image: str | None, mask: str | None) -> tuple[PictureRequest, tuple[str, ...]]:
+    def _request(self, asked: Asked, pictures: Sent) -> tuple[PictureRequest, tuple[str, ...]]:
         """(the request, what of it is not here). Raises HalftoneError."""
         state = self._state
         settings, models = state.settings, tuple(state.models.models.values())
@@ -208,15 +208,15 @@ class Interface:
             most = Words("from {0} to {1}", (1, _MOST_PICTURES))
             raise HalftoneError("setting-bad-value", name="batch_size", value=str(asked.count), allowed=most)
         if asked.sampler:
-            check_sampler(model, asked.sampler, image=image is not None)
+            check_sampler(model, asked.sampler, image=pictures.image is not None)
         start = start_of(asked) if isinstance(asked, AskedFromPicture) else PictureRequest(prompt="").start
         now = PictureRequest(
             prompt="",
             model=model.id,
             device=settings.device,
             output=settings.pictures_folder,
-            image=image,
-            mask=mask,
+            image=pictures.image,
+            mask=pictures.mask,
             start=start,
             numerics=state.numerics,
             saving=settings.saving,
@@ -240,7 +240,23 @@ class Interface:
             inversions=named_in(spoken, folders, model, rules=rules),
         )
         check_named(spoken, request.inversions, loras, model, rules)
-        return request, taken.left
+        steering = self._steered(asked, pictures, model)
+        request = replace(request, controls=steering.controls, ip_adapters=steering.ip_adapters)
+        return request, (*taken.left, *steering.left)
+
+    def _steered(self, asked: Asked, pictures: Sent, model: ModelFacts) -> Steered:
+        """The ControlNets and IP-Adapters that are asked for."""
+        units = units_in(asked.alwayson_scripts)
+        if not units:
+            return Steered()
+        found = steered(units, *self._nets(), pictures.written, pictures.image)
+        check_steered(found, model)
+        return found
+
+    def _nets(self) -> tuple[dict[str, str], dict[str, str]]:
+        """ControlNets and IP-Adapters in the folders: name -> path."""
+        found = listed_models(lora_folders(self._state.settings))
+        return parts_among(found, "ControlNet"), parts_among(found, "IP-Adapter")
 
     def _words(self, prompt: str, state: AppState) -> tuple[str, tuple[Lora, ...]]:
         prompt, loras = take_tags(prompt, state.loras.paths, state.loras.folders, draws=True)
@@ -326,6 +342,13 @@ class Interface:
         known = known_here(state.settings, tuple(state.models.models.values()), ())
         return [{"model_name": name, "filename": path} for name, path in known.vaes.items()]
 
+    def control_models(self) -> Json:
+        """What A1111's extension for ControlNets can load."""
+        return {"model_list": [_without_ending(name) for several in self._nets() for name in several]}
+
+    def control_modules(self) -> Json:
+        return {"module_list": list(MODULES), "module_detail": {name: module_detail(name) for name in MODULES}}
+
     def memory(self) -> Json:
         """Bytes: of this machine, and of the device that makes the pictures, where it has memory of its own."""
         import psutil
@@ -391,9 +414,9 @@ class Interface:
     def picture_info(self, body: bytes) -> Json:
         """What a picture says of itself. Raises HalftoneError."""
         asked = decoded(body, AskedOfPicture)
-        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-            path = _written(folder, "image", asked.image)
-            with _named("image"):
+        with tempfile.TemporaryDirectory(dir=folder_of_requests()) as folder:
+            path = written(folder, "image", asked.image)
+            with named("image"):
                 found = read_picture(path)
                 said = said_in(found) or (said_by(path) if found.graph else parse_parameters(found.parameters or ""))
         fields = {"Prompt": said.prompt, "Negative prompt": said.negative, **said.fields}
@@ -414,47 +437,9 @@ def _stem(name: str) -> str:
     return last.removesuffix(".safetensors").removesuffix(".ckpt")
 
 
+def _without_ending(name: str) -> str:
+    return name.removesuffix(".safetensors")
+
+
 def _again(error: Any) -> HalftoneError:
     return HalftoneError(error.code, error.details, **error.facts)
-
-
-@contextlib.contextmanager
-def _files(asked: AskedFromPicture) -> Generator[tuple[str, str | None]]:
-    """(start picture, mask) as files, until the picture is made. Raises HalftoneError."""
-    with tempfile.TemporaryDirectory(dir=_folder()) as folder:
-        image = _written(folder, "init_images", asked.init_images[0])
-        mask = _mask_written(folder, asked.mask, invert=bool(asked.inpainting_mask_invert)) if asked.mask else None
-        yield str(image), None if mask is None else str(mask)
-
-
-def _folder() -> Path:
-    return private_folder(cache_dir() / "serve")
-
-
-def _written(folder: str, field: str, text: str) -> Path:
-    """A picture that was sent, as a file. Raises HalftoneError, which names the field."""
-    path = Path(folder, f"{field}.png")
-    path.write_bytes(picture_bytes(text, field))
-    with _named(field):
-        picture_size(str(path))
-    return path
-
-
-def _mask_written(folder: str, text: str, *, invert: bool) -> Path:
-    """A mask that was sent, in shades of grey and turned as it is shown. Raises HalftoneError, which names the field."""
-    from PIL import ImageOps
-
-    path = _written(folder, "mask", text)
-    with _named("mask"), opened_picture(path) as picture:
-        found = mask_in(turned(picture))
-    (ImageOps.invert(found) if invert else found).save(path)
-    return path
-
-
-@contextlib.contextmanager
-def _named(field: str) -> Generator[None]:
-    """Name a field in place of the file that holds what was sent in it."""
-    try:
-        yield
-    except HalftoneError as error:
-        raise HalftoneError(error.code, error.details, **{**error.facts, "path": field}) from error

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from halftone.contract.errors import HalftoneError, say
+from halftone.serve.control_units import UNITS
 from halftone.serve.interface import Interface, JobFailedError
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
@@ -39,6 +40,9 @@ _QUIET_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 """How often the server looks whether it is to stop: the window waits for it."""
 _API: Final = "/sdapi/v1/"
+_CONTROLNET: Final = "/controlnet/"
+_CONTROLNET_VERSION: Final = 3
+"""Of the interface of A1111's extension."""
 _EMPTY: Final = ("hypernetworks", "face-restorers", "realesrgan-models", "script-info", "extensions")
 """Lists of A1111 of which Halftone has nothing."""
 _NOT_HERE: Final = ("model-missing", "model-unknown")
@@ -190,6 +194,10 @@ class _Handler(BaseHTTPRequestHandler):
             "latent-upscale-modes": interface.latent_upscalers,
             "sd-vae": interface.vaes,
             "cmd-flags": dict[str, object],
+            f"{_CONTROLNET}version": lambda: {"version": _CONTROLNET_VERSION},
+            f"{_CONTROLNET}settings": lambda: {"control_net_unit_count": UNITS},
+            f"{_CONTROLNET}model_list": interface.control_models,
+            f"{_CONTROLNET}module_list": interface.control_modules,
             "scripts": lambda: {"txt2img": [], "img2img": []},
             **dict.fromkeys(_EMPTY, list[object]),
         }
@@ -225,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._let_in()
             path = self.path.partition("?")[0]
-            self._send(HTTPStatus.OK, work(path.removeprefix(_API).rstrip("/") if path.startswith(_API) else ""))
+            self._send(HTTPStatus.OK, work(_name_of(path)))
         except _RefusedError as error:
             self._send(error.status, {"detail": str(error)})
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
@@ -287,6 +295,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(data)
         except OSError:
             self.close_connection = True  # the client is gone
+
+
+def _name_of(path: str) -> str:
+    """What is asked for; "" for nothing that is here."""
+    if path.startswith(_API):
+        return path.removeprefix(_API).rstrip("/")
+    return path.rstrip("/") if path.startswith(_CONTROLNET) else ""
 
 
 def _failure(code: str, said: str) -> dict[str, str]:

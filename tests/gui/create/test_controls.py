@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtWidgets import QComboBox, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
@@ -35,6 +35,12 @@ def net(tmp_path: Path) -> Path:
     return folder
 
 
+def choose(part: QWidget, data: str) -> None:
+    """Choose an entry of the list that has it."""
+    box = next(box for box in part.findChildren(QComboBox) if box.findData(data) >= 0)
+    box.setCurrentIndex(box.findData(data))
+
+
 def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     form, controller = stage.page.form, stage.controller
@@ -52,12 +58,19 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     scale.setValue(0.7)
     start.setValue(0.1)
     end.setValue(0.8)
-    choice = part.findChildren(QComboBox)[-1]
-    choice.setCurrentIndex(choice.findData("canny"))
+    choose(part, "canny")
+    choose(part, "crop")
     low, high = part.findChildren(NumberBox)[-5:-3]
     assert (low.value(), high.value()) == (100, 200)
     low.setValue(60)
-    fields: dict[str, Any] = {"scale": 0.7, "start": 0.1, "end": 0.8, "preprocessor": "canny", "threshold_a": 60.0}
+    fields: dict[str, Any] = {
+        "scale": 0.7,
+        "start": 0.1,
+        "end": 0.8,
+        "preprocessor": "canny",
+        "threshold_a": 60.0,
+        "resize": "crop",
+    }
     wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), **fields)
     assert form.request().controls == controller.state.extras.controls == (wanted,)
     assert part.row.value.text() == "edges 0.70"
@@ -121,8 +134,7 @@ def test_a_depth_map_needs_a_model_and_other_numbers_are_forgotten(qtbot: QtBot,
     form.set_request(PictureRequest(prompt="sea", controls=(canny,)))
     part.row.click()
     assert part.findChildren(NumberBox)[0].value() == 60
-    choice = part.findChildren(QComboBox)[-1]
-    choice.setCurrentIndex(choice.findData("depth"))
+    choose(part, "depth")
     assert part.items() == (Control(path=str(net), image="/p/a.png", preprocessor="depth"),)
     assert form.refusal() == "Choose a depth model for edges."
     part.change(0, preprocessor_model="/m/depth")

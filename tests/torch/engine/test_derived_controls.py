@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from tests.helpers.adapters import eightfold
 from tests.helpers.controls import make_net, picture, save_changes, save_net
 from tests.helpers.engine_runs import generate, pixels
-from tests.helpers.formula_nets import formula_control_lora, formula_inputs, formula_unet, thinned
+from tests.helpers.formula_nets import formula_control_lora, formula_inputs, formula_net, formula_shown, formula_unet, thinned
 from tests.helpers.loras import make_lora
 from tests.helpers.tiny import load_tiny
 
@@ -90,3 +90,36 @@ def test_a_control_lora_gives_what_it_gives_in_comfyui(engine: DiffusersEngine, 
     for ours, theirs in zip([*down, middle], expected, strict=True):
         wanted = torch.tensor(theirs)
         assert (torch.tensor(thinned(ours)) - wanted).abs().max() <= 1e-5 * max(1.0, float(wanted.abs().max()))
+
+
+def test_the_model_gives_what_it_gives_with_comfyuis_controlnets(engine: DiffusersEngine, square: Path, tmp_path: Path) -> None:
+    unet = formula_unet()
+    with quiet_libraries():
+        model = eightfold(tmp_path / "model", "sd15", unet)
+    files = [str(save_net(formula_net(unet, seed), tmp_path / f"net{seed}", "original")) for seed in (500, 600)]
+    generate(engine, model, controls=(Control(path=files[0], image=str(square)),), width=64, height=64)
+    assert engine.loaded is not None
+    latents, words, first = (value.double() for value in formula_inputs())
+    pictures = dict(zip(files, (first, formula_shown(1).double()), strict=True))
+    unet.double()
+
+    def given(scales: dict[str, float]) -> torch.Tensor:
+        assert engine.loaded is not None
+        several: Any = [pictures[path] for path in scales], list(scales.values())
+        shown, strength = several if len(scales) > 1 else (several[0][0], several[1][0])
+        net: Any = read_controls(engine.loaded, list(scales)).double()
+        with torch.no_grad():
+            down, middle = net(latents, 500, words, shown, strength, return_dict=False)
+            beside = {"down_block_additional_residuals": down, "mid_block_additional_residual": middle}
+            return unet(latents, 500, words, **beside).sample.flatten()[::3]
+
+    expected = json.loads((REFERENCES / "controls.json").read_text())["ControlNet"]
+    cases: dict[str, tuple[float, ...]] = {
+        "one × 0.3": (0.3,), "one × 1.0": (1.0,), "one × 1.5": (1.5,), "both": (0.8, 0.5), "one of both": (0.8, 0.0),
+    }  # fmt: skip
+    for case, scales in cases.items():
+        wanted = torch.tensor(expected[case], dtype=torch.float64)
+        found = given(dict(zip(files, scales, strict=False)))
+        assert (found - wanted).norm() <= 1e-7 * wanted.norm(), case
+    wanted = torch.tensor(expected["two × 0.6"], dtype=torch.float64)
+    assert (given({files[1]: 0.6}) - wanted).norm() <= 1e-7 * wanted.norm()

@@ -71,6 +71,32 @@ def test_by_itself_the_resolution_is_that_of_the_result() -> None:
     assert pixel_perfect((96, 64), (48, 64)) == 64
 
 
+SIZES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "control_sizes.json").read_text())
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_a_picture_of_another_aspect_is_fitted_as_in_a1111(case: str) -> None:
+    resize, own, size = case.split(" ")
+    width, height = map(int, own.split("x"))
+    wide, high = map(int, size.split("x"))
+    control = Control(path="n", image="i", preprocessor="blur_gaussian", threshold_a=3.0, resize=cast("Any", resize))
+    found = np.asarray(prepared(Image.fromarray(shapes(width, height)), control, (wide, high)))
+    assert pixel_perfect((width, height), (wide, high), control.resize) == SIZES[case]["resolution"]
+    assert list(found.shape) == SIZES[case]["shape"]
+    assert hashlib.sha256(found.tobytes()).hexdigest() == SIZES[case]["sha256"], float(found.mean()) - SIZES[case]["mean"]
+
+
+def test_a_finished_map_is_cropped_and_filled_too() -> None:
+    given = Image.new("RGB", (64, 32), "white")
+    cropped, filled = (
+        prepared(given, Control(path="n", image="i", resize=resize), (32, 32)) for resize in cast("Any", ("crop", "fill"))
+    )
+    assert (cropped.size, filled.size) == ((32, 32), (32, 32))
+    given.paste("black", (16, 0, 48, 32))
+    assert np.asarray(prepared(given, Control(path="n", image="i", resize="crop"), (32, 32))).max() == 0
+    assert np.asarray(prepared(given, Control(path="n", image="i"), (32, 32))).max() == 255
+
+
 # --- depth ------------------------------------------------------------------------------------------------------------
 
 

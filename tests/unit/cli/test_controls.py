@@ -68,6 +68,9 @@ def test_without_one_of_both_the_form_is_told(text: str) -> None:
         Control(path="/n/net", image="/p/a.png", preprocessor="tile_resample", threshold_a=2.0),
         Control(path="/n/net", image="/p/a.png", preprocessor="depth", preprocessor_model="/m/depth, small", resolution=384),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, kind="low quality"),
+        Control(path="/n/net", image="/p/a.png", resize="fill"),
+        Control(path="/n/net", image="/p/a.png", preprocessor="canny", threshold_a=50.0, threshold_b=100.5, resize="crop"),
+        Control(path="/n/net", image="/p/a.png", preprocessor="depth", preprocessor_model="/m/depth", resize="crop"),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, end=0.6),
     ],
 )
@@ -124,3 +127,9 @@ def test_what_cannot_be_drawn_is_refused(drawn: dict[str, Any], words: str) -> N
     with pytest.raises(HalftoneError) as caught:
         check_preprocessors((Control(path="/n/net", image="/p/a.png", **drawn),))
     assert words in str(caught.value)
+
+
+def test_a_resize_mode_that_there_is_not_is_refused() -> None:
+    with pytest.raises(HalftoneError) as caught:
+        _control("/n/net=canny,resize=squeeze:/p/a.png")
+    assert str(caught.value) == "--control cannot be resize=squeeze. Use stretch, crop or fill."

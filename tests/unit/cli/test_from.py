@@ -11,9 +11,11 @@ from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import ScriptedEngine
 
 from halftone.cli import main
-from halftone.cli.generate.settings_from_picture import not_used
+from halftone.cli.generate.settings_from_picture import from_picture, not_used
+from halftone.cli.options.flags import _control
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
+from halftone.metadata.control_units import control_of, unit_in
 from halftone.settings.store import Settings, save
 
 TEXT = (
@@ -191,6 +193,25 @@ def test_what_says_nothing_is_refused(
     Path("text.png").write_text("no picture")
     assert main(["generate", *words]) == 2
     assert said in capfd.readouterr().err
+
+
+def test_a_controlnet_of_a_picture_of_a1111_is_shown_as_it_can_be_given(tmp_path: Path) -> None:
+    line = (
+        "Module: canny, Model: control_canny [d14c016b], Weight: 0.7, Resize Mode: Crop and Resize, Processor Res: 640, "
+        "Threshold A: 80, Threshold B: 160, Guidance Start: 0, Guidance End: 0.9, Pixel Perfect: False, Control Mode: Balanced"
+    )
+    text = f'a sun\nSteps: 4, Seed: 7, ControlNet 0: "{line}"'
+    found = from_picture(written(tmp_path, text), {}, set(), None, Settings())
+    word = "control_canny=canny,80.0,160.0,res=640,resize=crop:PICTURE:0.7:0-0.9"
+    wanted = f"sun.png was made with a ControlNet. Add --control {word} with its picture to make the same picture."
+    assert wanted in found.notes
+    given = _control(word)
+    unit = unit_in(line)
+    assert unit is not None
+    assert control_of(unit, given.path, given.image) == given
+    other = f'a sun\nSteps: 4, Seed: 7, ControlNet 0: "{line.replace("canny,", "openpose,", 1)}"'
+    (note,) = [one for one in from_picture(written(tmp_path, other), {}, set(), None, Settings()).notes if "ControlNet" in one]
+    assert note.startswith("sun.png was made with a ControlNet (Module: openpose, Model: control_canny")
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_numbers_that_a1111_does_not_have_are_refused_by_name(sent: dict[str, ob
         ({"restore_faces": True}, ("restore_faces",)),
         ({"script_name": "x/y/z plot"}, ("script_name",)),
         ({"alwayson_scripts": {}}, ()),
-        ({"alwayson_scripts": {"ControlNet": {"args": []}}}, ("alwayson_scripts.ControlNet",)),
+        ({"alwayson_scripts": {"ControlNet": {"args": []}, "ADetailer": {"args": [True]}}}, ("alwayson_scripts.ADetailer",)),
         ({"override_settings": {"sd_vae": "a", "eta_ddim": 0.5}}, ("override_settings.eta_ddim",)),
     ],
 )

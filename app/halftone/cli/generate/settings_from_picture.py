@@ -9,14 +9,19 @@ from msgspec.structs import asdict, replace
 
 from halftone.cli.options.flags import absolute
 from halftone.cli.options.requests import known_model, with_host
+from halftone.cli.terminal.command_lines import control_word, quoted
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, idle_options
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
 from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in
+from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
+from halftone.library.add_ons.loras import lora_folders
+from halftone.library.index.known import listed_models
 from halftone.library.options import over
+from halftone.metadata.control_units import control_of, kind_of, unit_in
 from halftone.metadata.parameters import SOLVER, STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
@@ -45,6 +50,7 @@ _GIVE_AGAIN: Final = {
     "Refiner": "was made with the refiner {0}, which is not in your folders. Set it with --refiner",
 }
 """Maps what a picture says was used to what to do, where Halftone cannot find it by itself."""
+_PICTURE: Final = "PICTURE"
 _START: Final = "Start picture"
 _REMEMBERED: Final = 2000
 """Pictures of the history among which a model is looked for."""
@@ -97,7 +103,7 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     named = "Model" in parameters.fields and not any(left.startswith("Model: ") for left in imported.left)
     if "Model" in parameters.fields and not named and is_ours(parameters):
         raise HalftoneError("picture-model-unknown", path=path.name, model=parameters.fields["Model"])
-    notes = tuple(f"{path.name} {words}" for words in not_used(imported.left))
+    notes = tuple(f"{path.name} {words}" for words in not_used(imported.left, control_words(imported.left, whole, saved)))
     return FromPicture(found, model or (imported.request.model if named else None), notes, made_in(whole))
 
 
@@ -111,12 +117,34 @@ def started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) ->
     return {"start": start, **free}
 
 
-def not_used(left: Sequence[str]) -> Iterator[str]:
-    """Say of each value that is not used what to do about it. left: "Name: value", as a picture says them."""
+def control_words(left: Sequence[str], whole: Parameters, saved: Settings) -> dict[str, str]:
+    """What `--control` takes for ControlNets that a picture names, but for their pictures: by the name of each line."""
+    names = [name for one in left if (name := one.partition(": ")[0]).startswith(_SEVERAL["controls"])]
+    nets = {model_name(path): path for path in _nets(saved).values()} if names else {}
+    found: dict[str, str] = {}
+    for name in names:
+        unit = unit_in(whole.fields.get(name, ""))
+        if unit is not None:
+            with suppress(HalftoneError):  # a preprocessor that is not here: the line itself is shown
+                control = control_of(unit, nets.get(model_name(unit.net), unit.net), _PICTURE)
+                found[name] = control_word(replace(control, kind=kind_of(unit)))
+    return found
+
+
+def _nets(saved: Settings) -> dict[str, str]:
+    return parts_among(listed_models(lora_folders(saved)), "ControlNet")
+
+
+def not_used(left: Sequence[str], controls: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Say of each value that is not used what to do about it. left: "Name: value", as a picture says them; controls: of
+    `control_words`.
+    """
     for one in left:
         name, _, value = one.partition(": ")
         kind = name.rstrip(" 0123456789")
-        if kind in _GIVE_AGAIN:
+        if controls and name in controls:
+            yield f"was made with a ControlNet. Add --control {quoted(controls[name])} with its picture to make the same picture."
+        elif kind in _GIVE_AGAIN:
             yield f"{_GIVE_AGAIN[kind].format(value)} to make the same picture."
         elif name == STOPPED:
             yield f"was stopped after step {value}, so a picture with all steps looks different."

@@ -47,16 +47,16 @@ _CONTROL: Final = "CONTROLNET=[PREPROCESSOR:]PICTURE[:STRENGTH[:START-END]][:KIN
 _CONTROL_HELP: Final = (
     "A ControlNet and its picture; may be repeated. START-END: control steps, 0-1. KIND: what the picture is, for a ControlNet "
     "Union. PREPROCESSOR: what is drawn of the picture "
-    "first, with its numbers: canny, canny,100,200 or canny,res=512; depth,model=FOLDER; "
+    "first, with its numbers: canny, canny,100,200 or canny,res=512,resize=crop; depth,model=FOLDER; "
     + ", ".join(name for name in PREPROCESSORS if name not in (NONE, "canny", DEPTH))
     + "."
 )
 _PREPROCESSOR: Final = re.compile(
-    rf"({'|'.join(name for name in PREPROCESSORS if name != NONE)})"
-    r"(?:,(\d*\.?\d+))?(?:,(\d*\.?\d+))?(?:,res=(\d+))?(?:,model=((?:[A-Za-z]:[\\/])?[^:]+))?:(.*)",
+    rf"({'|'.join(PREPROCESSORS)})"
+    r"(?:,(\d*\.?\d+))?(?:,(\d*\.?\d+))?(?:,res=(\d+))?(?:,resize=(\w+))?(?:,model=((?:[A-Za-z]:[\\/])?[^:]+))?:(.*)",
     re.DOTALL,
 )
-"""Name, first and second number, resolution, folder of its model, the rest."""
+"""Name, first and second number, resolution, resize mode, folder of its model, the rest."""
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
 _IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
@@ -248,12 +248,15 @@ def _preprocessed(text: str) -> tuple[dict[str, Any], str]:
     found = _PREPROCESSOR.fullmatch(text)
     if found is None or _is_file(text):
         return {}, text
-    name, low, high, resolution, model, rest = found.groups()
+    name, low, high, resolution, resize, model, rest = found.groups()
+    if resize is not None and resize not in get_args(Resize):
+        raise HalftoneError("setting-bad-value", name="--control", value=f"resize={resize}", allowed=either(*get_args(Resize)))
     fields: dict[str, Any] = {
         "preprocessor": name,
         "threshold_a": None if low is None else float(low),
         "threshold_b": None if high is None else float(high),
         "resolution": None if resolution is None else int(resolution),
+        "resize": resize,
         "preprocessor_model": None if model is None else absolute(model),
     }
     return {field: value for field, value in fields.items() if value is not None}, rest

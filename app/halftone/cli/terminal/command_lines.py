@@ -32,16 +32,21 @@ def control_word(control: Control) -> str:
 
 
 def _preprocessor(control: Control) -> str:
-    if control.preprocessor == NONE:
+    resize = "" if control.resize == "stretch" else f",resize={control.resize}"
+    if control.preprocessor == NONE and not resize:
         return ""
     resolution = "" if control.resolution is None else f",res={control.resolution}"
     model = "" if control.preprocessor_model is None else f",model={control.preprocessor_model}"
     changed = (control.threshold_a, control.threshold_b) != (None, None)
     numbers = "".join(f",{value!r}" for value in control.thresholds) if changed else ""
-    return f"{control.preprocessor}{numbers}{resolution}{model}:"
+    return f"{control.preprocessor}{numbers}{resolution}{resize}{model}:"
 
 
 def command_line(*words: str) -> str:
     """`halftone <words>`, quoted for the system's shell, or the same through the launcher when that is how it was started."""
-    quoted = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
-    return f"{os.environ.get('HALFTONE_COMMAND', 'halftone')} {quoted}".strip()
+    return f"{os.environ.get('HALFTONE_COMMAND', 'halftone')} {quoted(*words)}".strip()
+
+
+def quoted(*words: str) -> str:
+    """The words as the system's shell reads them."""
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)

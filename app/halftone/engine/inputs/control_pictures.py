@@ -8,25 +8,33 @@ from PIL import Image
 
 from halftone.contract.preprocessors import DEPTH, NONE
 from halftone.contract.request import Control
+from halftone.contract.vocabulary import Resize
 from halftone.contract.wording import Words
 from halftone.engine.inputs.depth_maps import depth_map
-from halftone.engine.inputs.preprocessors import drawn, pixel_perfect, resized
+from halftone.engine.inputs.preprocessors import drawn, fitted, pixel_perfect
 
+_RESIZED: Final[dict[Resize, str]] = {
+    "stretch": "The control picture of {0} is {1} × {2} and was stretched to {3} × {4}.",
+    "crop": "The control picture of {0} is {1} × {2} and was cropped to {3} × {4}.",
+    "fill": "The control picture of {0} is {1} × {2} and was filled out to {3} × {4}.",
+}
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
 
 
 def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> Image.Image:
     """The control picture as its ControlNet takes it. size: (width, height) of the result; its aspect may change."""
-    if control.preprocessor == NONE:
+    if control.preprocessor == NONE and control.resize == "stretch":
         return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
     pixels = np.asarray(picture.convert("RGB"))
-    resolution = control.resolution or pixel_perfect(picture.size, size)
+    if control.preprocessor == NONE:
+        return Image.fromarray(fitted(pixels, size, control.resize))
+    resolution = control.resolution or pixel_perfect(picture.size, size, control.resize)
     if control.preprocessor == DEPTH:
         found = depth_map(pixels, resolution, control.preprocessor_model or "")
     else:
         found = drawn(control.preprocessor, pixels, resolution, control.thresholds)
-    return Image.fromarray(resized(found, size))
+    return Image.fromarray(fitted(found, size, control.resize))
 
 
 def resized_notes(given: Sequence[tuple[Control, tuple[int, int]]], size: tuple[int, int]) -> tuple[Words, ...]:
@@ -34,7 +42,7 @@ def resized_notes(given: Sequence[tuple[Control, tuple[int, int]]], size: tuple[
     width, height = size
     return tuple(
         Words(
-            "The control picture of {0} is {1} × {2} and was stretched to {3} × {4}.",
+            _RESIZED[control.resize],
             (control.name, *map(str, (*own, width, height))),
         )
         for control, own in given

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halftone.contract.preprocessors import PREPROCESSORS
+from halftone.contract.vocabulary import Resize
 
 Pixels = NDArray[np.uint8]
 """(height, width, 3), RGB."""
@@ -48,9 +49,29 @@ def padded(picture: Pixels) -> Pixels:
     return np.pad(picture, ((0, -height % _PADDED), (0, -width % _PADDED), (0, 0)), mode="edge")
 
 
-def pixel_perfect(own: tuple[int, int], size: tuple[int, int]) -> int:
-    """The shorter edge of a picture that is as large as the result. own, size: (width, height)."""
-    return round(max(size[0] / own[0], size[1] / own[1]) * min(own))
+def pixel_perfect(own: tuple[int, int], size: tuple[int, int], resize: Resize = "stretch") -> int:
+    """The shorter edge of a picture that is as large as the result, or that lies inside it. own, size: (width, height)."""
+    within = min if resize == "fill" else max
+    return round(within(size[0] / own[0], size[1] / own[1]) * min(own))
+
+
+def fitted(picture: Pixels, size: tuple[int, int], resize: Resize) -> Pixels:
+    """What was drawn in the size of the result, (width, height): stretched, cropped at both sides, or on a ground of the median
+    colour of its edges.
+    """
+    if resize == "stretch":
+        return resized(picture, size)
+    own = picture.shape[1], picture.shape[0]
+    factor = (max if resize == "crop" else min)(size[0] / own[0], size[1] / own[1])
+    scaled = resized(picture, (round(own[0] * factor), round(own[1] * factor)))
+    height, width, _ = scaled.shape
+    left, top = abs(width - size[0]) // 2, abs(height - size[1]) // 2
+    if resize == "crop":
+        return np.ascontiguousarray(scaled[top : top + size[1], left : left + size[0]])
+    edges = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
+    ground = np.tile(np.median(edges, axis=0).astype(np.uint8), (size[1], size[0], 1))
+    ground[top : top + height, left : left + width] = scaled
+    return ground
 
 
 def resized(picture: Pixels, size: tuple[int, int]) -> Pixels:

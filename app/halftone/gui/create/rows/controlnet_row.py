@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QLayout, QPushButton, QWidget
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.preprocessors import DEPTH, PREPROCESSORS, Threshold
 from halftone.contract.request import Control, model_stem
+from halftone.contract.vocabulary import Resize
 from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_folder, ask_picture
@@ -56,7 +57,22 @@ class ControlPart(ListRow[Control]):
         begins = self._number(index, "start", tr("From"), tr("Starting control step (0 to 1)"))
         ends = self._number(index, "end", tr("To"), tr("Ending control step (0 to 1)"))
         numbers = row(*strength, *kinds, -1, spacing=6)
-        return column(head, middle, numbers, row(*begins, *ends, -1, spacing=6), spacing=6)
+        return column(head, middle, numbers, row(*begins, *ends, -1, spacing=6), self._resize(index, item), spacing=6)
+
+    def _resize(self, index: int, control: Control) -> QLayout:
+        name = tr("Resize mode")
+        box = combo(f"{control.name}: {name}", tr("Used when the aspect ratios differ."))
+        modes: dict[Resize, str] = {
+            "stretch": tr("Just resize"),
+            "crop": tr("Crop and resize"),
+            "fill": tr("Resize and fill"),
+        }
+        for value, words in modes.items():
+            box.addItem(words, value)
+        self.tie(index, "resize", box)
+        made = row(label(name, "small", "secondary"), box, spacing=8)
+        made.setStretch(1, 1)
+        return made
 
     def _kinds(self, index: int, kinds: Sequence[str]) -> tuple[QWidget, QWidget]:
         """What the picture shows, for a ControlNet that was trained for several kinds."""
