@@ -37,6 +37,12 @@ class Split:
     """Component -> what is said where its file lacks."""
     family: str = ""
     """Where it is another name."""
+    base: str = ""
+    """Which model of the family, where that matters."""
+    whole: bool = True
+    """Whether the picture is compared with that of the folder."""
+    packed: bool = True
+    """Whether packed files of it are tried."""
     table: int = 0
     """Words of the text encoder's table, by which it is recognised: more than its tokenizer has here. All but the first are zero,
     and take no place on the disk.
@@ -386,5 +392,5 @@ SPLITS: dict[str, Split] = {
         {"text_encoder": "the text encoder UMT5-XXL", "vae": "the VAE"},
     ),
     "HunyuanVideo": _HUNYUAN,
-    "HunyuanVideo as ComfyUI names it": replace(_HUNYUAN, original=comfyui_names, lacking={}, family="HunyuanVideo"),
+    "HunyuanVideo as ComfyUI names it": replace(_HUNYUAN, original=comfyui_names, lacking={}, family="HunyuanVideo", whole=False),
 }

@@ -30,6 +30,7 @@ from halftone.library.files.gguf_header import read_any
 from halftone.library.files.header import Header
 from halftone.library.files.small_files import check_here
 from halftone.library.index.walk import SKIPPED
+from halftone.library.kinds.layouts import WAN_22_HIGH, WAN_22_LOW
 from halftone.library.resolution_bins import bin_edge
 from halftone.library.sampler_options import noise_range
 from halftone.library.samplers import samplers_of
@@ -369,7 +370,7 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
     unread = unreadable(header, found)
     whole, parts = header, dict[str, str]()
     if found.kind in ("checkpoint", "denoiser") and _can_be_whole(found) and unread is None:
-        parts = parts_beside(path, found.family, header)
+        parts = parts_beside(path, found.family, found.base, header)
         whole = joined(found.family, header, parts)
     elif found.lacks:
         beside = {part.name for part in parts_near(path)}
@@ -405,12 +406,19 @@ def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | 
     """Why this file makes no picture; None where it does. whole: with the parts beside it; unread: why its denoiser cannot be
     read.
     """
+    if found.base == WAN_22_LOW and unread is None:
+        return Words(
+            "it is the half of Wan 2.2 14B for low noise; choose the file of the half for high noise, which runs with this one"
+        )
     if found.kind not in ("checkpoint", "denoiser") or not _can_be_whole(found) or unread is not None:
         return why_not(found)
     by_shapes = SINGLES[found.family].naming is not None  # every base of these is built by its shapes
     if not (by_shapes or found.alike) or (found.kind == "checkpoint" and found.quantised not in ("", SCALED)):
         return why_not(found)
-    lacking = missing_parts(found.family, whole)
+    lacking = missing_parts(found.family, found.base, whole)
+    if lacking and found.base == WAN_22_HIGH:
+        there = "it holds only the denoiser of {0}, and neither beside it nor in the folders vae and text_encoders is {1}"
+        return Words(there, (found.base, lacking))
     if lacking and found.kind == "denoiser":
         return Words("it holds only the denoiser of {0}, and the folders vae and text_encoders lack {1}", (found.base, lacking))
     return Words("it and the folders vae and text_encoders lack {0}", (lacking,)) if lacking else None

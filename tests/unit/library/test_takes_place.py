@@ -12,7 +12,7 @@ from tests.unit.library.test_recognise import MODELS, PIXART, SVD
 from halftone.contract.errors import HalftoneError
 from halftone.library.add_ons.denoiser_files import unreadable
 from halftone.library.add_ons.unusable_files import REPOSITORIES, home
-from halftone.library.families.known_families import BY_NAME, FAMILIES
+from halftone.library.families.known_families import FAMILIES, parts_of
 from halftone.library.families.recognise import LAYOUTS, recognise
 from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, Layout
 from halftone.library.models import describe, runnable
@@ -120,8 +120,8 @@ def test_the_one_that_has_a_place_names_its_parts_and_the_folder_that_holds_them
     assert caught.value.code == ("model-needs-parts" if facts.takes_place else "model-unsupported")
     if not facts.takes_place:
         return
-    family = BY_NAME[facts.family]
-    assert set(facts.lacks) <= {family.vae, *family.encoders}
+    vae, encoders = parts_of(facts.family, facts.base)
+    assert set(facts.lacks) <= {vae, *encoders}
     assert caught.value.facts["family"] == home(facts)
     if facts.base in REPOSITORIES:
         assert f"(huggingface.co/{REPOSITORIES[facts.base]})" in home(facts)

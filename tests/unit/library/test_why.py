@@ -10,7 +10,6 @@ from tests.unit.library.test_recognise import (
     ADDITIONS,
     CHROMA,
     DEV,
-    FLUX2,
     MODELS,
     PARTS,
     QWEN,
@@ -169,7 +168,7 @@ def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
 
 
 SPLIT = {
-    "FLUX.2 dev": (FLUX2, {"vae/flux2-vae": PARTS["vae-flux2"][0], "text_encoders/mistral": PARTS["mistral"][0]}),
+    "Chroma": (CHROMA, {"vae/ae": PARTS["vae-16"][0], "text_encoders/t5": PARTS["t5"][0]}),
 }
 """In ComfyUI's folders: the denoiser, and the file of each part."""
 
@@ -200,10 +199,24 @@ def test_of_a_model_of_several_files_only_what_lacks_beside_it_is_named(base: st
 
 APART = {
     "qwen_image_edit_2509": (QWEN, "Qwen-Image Edit"),
-    "wan2.2_t2v_high_noise_14B": (WAN, "Wan 2.2 14B (one of its two denoisers)"),
-    "wan2.2_ti2v_5B": (WAN.replace("[5120,16,1,2,2]", "[3072,48,1,2,2]"), "Wan 2.2 5B"),
 }
 """Name of a file: the denoiser, and its base."""
+
+
+def test_of_the_two_halves_of_wan_2_2_the_one_for_high_noise_is_the_model(tmp_path: Path) -> None:
+    for folder in ("diffusion_models", "vae", "text_encoders"):
+        (tmp_path / folder).mkdir()
+    high, low = (tmp_path / "diffusion_models" / f"Wan2.2-T2V-A14B-{half}Noise.safetensors" for half in ("High", "Low"))
+    write_sparse(high, header(WAN))
+    write_sparse(tmp_path / "vae" / "wan_2.1_vae.safetensors", header(PARTS["vae-wan"][0]))
+    write_sparse(tmp_path / "text_encoders" / "umt5.safetensors", header(PARTS["umt5"][0]))
+    base = "Wan 2.2 14B (high noise)"
+    lost = "the denoiser for low noise"
+    alone = f"it holds only the denoiser of {base}, and neither beside it nor in the folders vae and text_encoders is {lost}"
+    assert (describe(str(high)).base, refusal(describe(str(high)))) == (base, alone)
+    write_sparse(low, header(WAN))
+    said = "it is the half of Wan 2.2 14B for low noise; choose the file of the half for high noise, which runs with this one"
+    assert refusal(describe(str(low))) == said
 
 
 @pytest.mark.parametrize("name", APART)

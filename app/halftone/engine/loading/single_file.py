@@ -24,6 +24,7 @@ from halftone.library.families.single_files import (
     configs,
     holds_packed,
     of_component,
+    own_options,
     place_of,
     places,
     tensors_by_component,
@@ -43,7 +44,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     path = Path(facts.path)
     header = model_header(facts)
     found = configs(facts.family, header, facts.path)
-    index = found.pop("model_index")
+    index = found.pop("model_index") | own_options(facts.base)
     where = places(facts.family, header)
     held = {name: [one.name for one in tensors] for name, tensors in tensors_by_component(facts.family, header).items()}
     packed = _is_filled(facts, header)
@@ -56,7 +57,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
             if library is None or kind is None:
                 parts[name] = None
             elif name.startswith("tokenizer"):
-                parts[name] = _tokenizer(facts.family, name, kind, found[name])
+                parts[name] = _tokenizer(facts, name, kind, found[name])
             elif name == "scheduler":
                 parts[name] = getattr(diffusers, kind).from_config(found[name])
             else:
@@ -134,9 +135,9 @@ def _opened(path: Path) -> Generator[Any]:
         yield file
 
 
-def _tokenizer(family: str, name: str, kind: str, config: Config) -> Any:
+def _tokenizer(facts: ModelFacts, name: str, kind: str, config: Config) -> Any:
     if kind != "CLIPTokenizer":
-        return small_tokenizer(kind, config, tokenizer_file(family, name))
+        return small_tokenizer(kind, config, tokenizer_file(facts, name))
     from transformers import CLIPTokenizer
 
     marks = {name: config[name] for name in ("bos_token", "eos_token", "unk_token", "pad_token", "model_max_length")}

@@ -13,6 +13,7 @@ _MARKS: Final = (
     "extra_ids",
     "model_max_length",
     "chat_template",
+    "padding_side",
 )
 
 

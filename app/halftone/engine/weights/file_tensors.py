@@ -28,6 +28,8 @@ _TYPES: Final = {
     **FLOAT8,
 }
 _WEIGHT: Final = ".weight"
+_LEARNED: Final = (".running_mean", ".running_var")
+"""Buffers that a network needs from its file."""
 _BLOCKS: Final = re.compile(
     r"(?:(?:model\.)?diffusion_model\.|(?:first_stage_model|vae)\.(?=(?:en|de)coder\.))?"
     r"(?:\w+blocks?|\w+layers|(?:en|de)coder|position_net)\.\w+\."
@@ -77,6 +79,8 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     """
     with tables_left_empty():
         made = empty(kind, config)
+    if config.get("tie_last_hidden_states") is False:  # cut off after the last layer that is read, without the norm behind it
+        made.norm = nn.Identity()
     needed = {name.removeprefix("text_model.") for name in made.state_dict()}  # some text encoders are wrapped
     wanted = {place.tensor for name, place in places.items() if name.removeprefix("text_model.") in needed}
     owners = {name.removesuffix(_WEIGHT) for name in wanted}
@@ -94,6 +98,9 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
         raise UnfitFile(why)
     fill(made, found)
     compute_missing_tables(made)
+    for layer in made.modules():
+        if isinstance(layer, nn.BatchNorm2d) and (count := layer.num_batches_tracked) is not None and count.is_meta:
+            layer.num_batches_tracked = torch.zeros((), dtype=torch.long)  # training alone counts
     if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
         cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())
     return made
@@ -107,7 +114,9 @@ def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> Words | None:
         held, wanted = shape_of(found[name]), tuple(parameter.shape)
         if not fits(held, wanted):
             return Words("its tensor {0} is {1}, and the model's own is {2}", (name, _times(held), _times(wanted)))
-    return None
+    learned = (name for name in made.state_dict() if name.endswith(_LEARNED) and name not in found)
+    lost = next(learned, None)
+    return None if lost is None else Words("it has no tensor {0}", (lost,))
 
 
 def unread(names: Iterable[str], placed: Container[str]) -> Words | None:

@@ -31,6 +31,7 @@ VAE_4: Final = "VAE (4 channels)"
 VAE_16: Final = "VAE (16 channels)"
 VAE_FLUX2: Final = "FLUX.2 VAE"
 VAE_WAN: Final = "Wan 2.1 VAE"
+VAE_WAN_22: Final = "Wan 2.2 VAE"
 DC_AE: Final = "DC-AE"
 
 
@@ -148,6 +149,24 @@ KIND_NAMES: Final = {
 
 
 BY_NAME: Final = {family.name: family for family in FAMILIES}
+
+_KLEIN_4B: Final = (VAE_FLUX2, (QWEN3_4B,))
+_KLEIN_9B: Final = (VAE_FLUX2, (QWEN3_8B,))
+_OWN_PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "FLUX.2 klein 4B": _KLEIN_4B,
+    "FLUX.2 klein base 4B": _KLEIN_4B,
+    "FLUX.2 klein 9B": _KLEIN_9B,
+    "FLUX.2 klein base 9B": _KLEIN_9B,
+    "Wan 2.2 5B": (VAE_WAN_22, (UMT5,)),
+}
+"""Models with other parts beside the denoiser than their family has."""
+
+
+def parts_of(family: str, base: str) -> tuple[str, tuple[str, ...]]:
+    """(VAE, text encoders) of a model. base: which one of the family."""
+    own = BY_NAME[family]
+    return _OWN_PARTS.get(base, (own.vae, own.encoders))
+
 
 _NOT_MEANT: Final = ("QwenImage21", "SanaVideo", "SanaWM", "Kandinsky6", "Flux3", "Cosmos3")
 """Pipelines whose names begin like a family's, though they run another."""

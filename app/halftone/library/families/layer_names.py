@@ -49,7 +49,7 @@ _FLUX2_SINGLE: Final[_Inside] = {
     "linear1": "attn.to_qkv_mlp_proj",
     "linear2": "attn.to_out",
 }
-_FLUX2: Final = Naming(
+FLUX2_NAMES: Final = Naming(
     width="img_in.weight",
     outer={
         "img_in": "x_embedder",
@@ -246,7 +246,7 @@ NAMINGS: Final[dict[str, Naming]] = {
     "FluxTransformer2DModel": _FLUX,
     "SD3Transformer2DModel": SD3_NAMES,
     "ChromaTransformer2DModel": _CHROMA,
-    "Flux2Transformer2DModel": _FLUX2,
+    "Flux2Transformer2DModel": FLUX2_NAMES,
     "ZImageTransformer2DModel": Z_IMAGE_NAMES,
     "Lumina2Transformer2DModel": _LUMINA2,
     "WanTransformer3DModel": WAN_NAMES,

@@ -21,12 +21,15 @@ def inner_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def decoder(shapes: Shapes) -> Config:
-    """The configuration of Qwen3Model, LlamaModel or MistralModel."""
+    """The configuration of Qwen3Model, LlamaModel or MistralModel. One that is cut off behind the last layer that is read has no
+    norm there, and none is applied.
+    """
     own = {ours: shapes[name] for name, ours in inner_names(shapes).items()}
     table = own["embed_tokens.weight"]
     norm = own.get("layers.0.self_attn.q_norm.weight")
     head = norm[0] if norm else _HEAD
     return {
+        **({} if "norm.weight" in own else {"tie_last_hidden_states": False}),
         "vocab_size": table[0],
         "hidden_size": table[1],
         "head_dim": head,

@@ -104,6 +104,11 @@ def _vae_name(name: str, last: int) -> str:
     return name.replace(".norm_out.", ".conv_norm_out.").replace(".nin_shortcut.", ".conv_shortcut.")
 
 
+def flux2_vae_names(names: Iterable[str]) -> dict[str, str]:
+    """The same for AutoencoderKLFlux2, whose two outermost layers its makers count to the encoder and to the decoder."""
+    return {name: re.sub(r"^(?:en|de)coder\.(?=(?:post_)?quant_conv\.)", "", ours) for name, ours in vae_names(names).items()}
+
+
 def text_names(names: Iterable[str]) -> dict[str, str]:
     """The same for a text encoder of CLIP, as transformers or as OpenCLIP has it; without the wrapper "text_model"."""
     return {name: _text_name(name) for name in names}

@@ -4,13 +4,13 @@ The tables are in `kinds`; here a file is divided into its parts, and each is lo
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
-from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline
+from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline, parts_of
 from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import Header
 from halftone.library.files.hub import revision_name
@@ -188,7 +188,7 @@ def _denoiser(
         takes=base.takes,
         alike=base.alike,
         holds=tuple(part for _, part in holds),
-        lacks=lacking(family, holds),
+        lacks=lacking(*parts_of(family.name, base.name), holds),
         size=base.size or family.size,
         steps=base.steps or family.steps,
         guidance=family.guidance if base.guidance is None else base.guidance,
@@ -203,13 +203,15 @@ def base_of(view: View, layout: Layout, metadata: Mapping[str, str], name: str) 
     return titled or (base, True)
 
 
-def lacking(family: Family, holds: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Parts of a whole model that are not among those held; one whose exact kind is not known counts as one that is missing."""
+def lacking(own_vae: str, own: Sequence[str], holds: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Parts of a whole model that are not among those held; one whose exact kind is not known counts as one that is missing. own:
+    its text encoders.
+    """
     kinds = list(holds)
     encoders = [name for kind, name in kinds if kind in ("text encoder", "image encoder")]
-    missing = [name for name in family.encoders if name not in encoders]
-    unclear = sum(name not in family.encoders for name in encoders)
-    vae = () if any(kind == "VAE" for kind, _ in kinds) else (family.vae,)
+    missing = [name for name in own if name not in encoders]
+    unclear = sum(name not in own for name in encoders)
+    vae = () if any(kind == "VAE" for kind, _ in kinds) else (own_vae,)
     return (*vae, *missing[unclear:])
 
 

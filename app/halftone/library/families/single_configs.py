@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any, Final
 
-from halftone.library.families.original_names import Shapes, text_names
+from halftone.library.families.original_names import Shapes, flux2_vae_names, text_names
 
 Config = dict[str, Any]
 
@@ -125,6 +125,32 @@ def flux_pipeline(shapes: Shapes) -> str:
     if extra == 0:
         return "FluxPipeline"
     return "FluxControlPipeline" if extra == latents else "FluxFillPipeline"
+
+
+def flux2(shapes: Shapes) -> Config:
+    """The configuration of Flux2Transformer2DModel."""
+    width, channels = shapes["img_in.weight"]
+    head = shapes["double_blocks.0.img_attn.norm.query_norm.scale"][0]
+    return {
+        "in_channels": channels,
+        "num_layers": count_blocks(shapes, r"double_blocks\.(\d+)\."),
+        "num_single_layers": count_blocks(shapes, r"single_blocks\.(\d+)\."),
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": shapes["txt_in.weight"][1],
+        "timestep_guidance_channels": shapes["time_in.in_layer.weight"][1],
+        "mlp_ratio": shapes["double_blocks.0.img_mlp.2.weight"][1] / width,
+        "guidance_embeds": "guidance_in.in_layer.weight" in shapes,
+        "axes_dims_rope": [head // 4] * 4,
+    }
+
+
+def flux2_vae(shapes: Shapes) -> Config:
+    """The configuration of AutoencoderKLFlux2, of whose decoders one is smaller than the encoder."""
+    own = {ours: shapes[name] for name, ours in flux2_vae_names(shapes).items()}
+    found, levels = vae(own), count_blocks(own, r"decoder\.up_blocks\.(\d+)\.")
+    widths = [own[f"decoder.up_blocks.{level}.resnets.0.conv2.weight"][0] for level in reversed(range(levels))]
+    return found | {"decoder_block_out_channels": None if widths == found["block_out_channels"] else widths}
 
 
 def sd3(shapes: Shapes) -> Config:

@@ -13,8 +13,8 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.families import llm_parts, single_configs, video_vaes
 from halftone.library.families.known_families import (
-    BY_NAME,
     FLUX,
+    FLUX2,
     HUNYUAN_VIDEO,
     QWEN_IMAGE,
     REFINER,
@@ -24,13 +24,15 @@ from halftone.library.families.known_families import (
     SDXL,
     WAN,
     Z_IMAGE,
+    parts_of,
 )
-from halftone.library.families.layer_names import HUNYUAN_NAMES, QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
+from halftone.library.families.layer_names import FLUX2_NAMES, HUNYUAN_NAMES, QWEN_NAMES, WAN_NAMES, Z_IMAGE_NAMES
 from halftone.library.families.original_names import (
     FLUX_NAMES,
     SD3_NAMES,
     Naming,
     Place,
+    flux2_vae_names,
     text_names,
     transformer_places,
     unet_names,
@@ -38,12 +40,15 @@ from halftone.library.families.original_names import (
 )
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import Header, TensorInfo
-from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, WAN_22_PART
+from halftone.library.kinds.layouts import DIFFUSERS, ORIGINAL, WAN_22_HIGH, WAN_22_LOW
+from halftone.library.kinds.marks import View
 from halftone.settings.places import resources
 
 Config = dict[str, Any]
 
 _UNET: Final = "model.diffusion_model."
+SECOND: Final = "transformer_2"
+"""The denoiser of the steps with little noise, which some models have."""
 _FIRST: Final = ("first_stage_model.",)
 _VAE: Final = (*_FIRST, "vae.")
 
@@ -60,7 +65,8 @@ class Single(msgspec.Struct, frozen=True, kw_only=True):
     optional: components that it runs without; naming: of its transformer, None for a UNet. readers: of other parts than CLIP, T5
     and AutoencoderKL. written: other programs read such a model in one file, so that a folder can become one. layout: whose names
     the transformer has there. words_only: a model of the family that needs a picture runs only as a folder,
-    as do those with these bases (apart).
+    as do those with these bases (apart). variants: (mark of a transformer, folder of configurations) of models that differ from
+    the family's in more than shapes.
     """
 
     key: str
@@ -72,10 +78,16 @@ class Single(msgspec.Struct, frozen=True, kw_only=True):
     layout: str = ORIGINAL
     words_only: bool = False
     apart: tuple[str, ...] = ()
+    variants: tuple[tuple[str, str], ...] = ()
 
     def starts(self, component: str) -> tuple[str, ...]:
         """The beginnings of its tensors' names."""
         return tuple(wrapper + start for wrapper in ("", _WRAPPED) for start in self.prefixes[component])
+
+    def folder(self, transformer: single_configs.Shapes) -> str:
+        """The folder of configurations for a transformer with such tensors."""
+        view = View(transformer)
+        return next((key for mark, key in self.variants if view.has(mark)), self.key)
 
 
 _WRAPPED: Final = "state_dict."
@@ -126,6 +138,17 @@ SINGLES: Final[dict[str, Single]] = {
         prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("clip_l"), "text_encoder_2": _comfy("t5xxl")},
         naming=FLUX_NAMES,
     ),
+    FLUX2.name: Single(
+        key="flux2",
+        variants=(("txt_in.weight[*,7680]", "flux2-klein"), ("txt_in.weight[*,12288]", "flux2-klein")),
+        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("llm")},
+        naming=FLUX2_NAMES,
+        readers={
+            "vae": Reader(flux2_vae_names, single_configs.flux2_vae),
+            "text_encoder": Reader(llm_parts.inner_names, llm_parts.decoder),
+        },
+        written=False,
+    ),
     Z_IMAGE.name: Single(
         key="z-image",
         prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("qwen3_4b")},
@@ -147,12 +170,19 @@ SINGLES: Final[dict[str, Single]] = {
     ),
     WAN.name: Single(
         key="wan",
-        prefixes={"transformer": (_UNET,), "vae": _VAE, "text_encoder": _comfy("umt5xxl")},
+        variants=(("patch_embedding.weight[*,48,...]", "wan-5b"),),
+        prefixes={
+            "transformer": (_UNET,),
+            SECOND: ("model.diffusion_model_2.",),
+            "vae": _VAE,
+            "text_encoder": _comfy("umt5xxl"),
+        },
+        optional=(SECOND,),
         naming=WAN_NAMES,
-        readers={"vae": Reader(video_vaes.wan_names, video_vaes.wan)},
+        readers={"vae": Reader(video_vaes.any_wan_names, video_vaes.any_wan)},
         written=False,
         words_only=True,
-        apart=(WAN_22_PART, "Wan 2.2 5B"),
+        apart=(WAN_22_LOW,),
     ),
     HUNYUAN_VIDEO.name: Single(
         key="hunyuan-video",
@@ -169,36 +199,45 @@ SINGLES: Final[dict[str, Single]] = {
 """By the name of the family."""
 
 _NAMES: Final = {"unet": unet_names, "vae": vae_names}
-DENOISERS: Final = ("unet", "transformer")
+DENOISERS: Final = ("unet", "transformer", SECOND)
 _FACTORS: Final = (".scale_weight", ".weight_scale")
 _TABLES: Final = ("encoder.embed_tokens.weight", "shared.weight")
 """Two names of T5's embedding table, of which files have one or both."""
 _TRANSFORMERS: Final[dict[str, Callable[[single_configs.Shapes], Config]]] = {
     "sd3": single_configs.sd3,
     "flux": single_configs.flux,
+    "flux2": single_configs.flux2,
     "z-image": single_configs.z_image,
     "qwen-image": single_configs.qwen_image,
     "wan": single_configs.wan,
     "hunyuan-video": single_configs.hunyuan_video,
 }
 
+_BOUNDARY: Final = 0.875
+"""Share of the noise below which the second denoiser of Wan 2.2 works: `boundary` in wan/configs/wan_t2v_A14B.py of the
+repository Wan-Video/Wan2.2, and `boundary_ratio` in diffusers' scripts/convert_wan_to_diffusers.py.
+"""
+_KLEIN_BASE: Final = "FLUX.2 klein base"
+
 _PARTS: Final = {
     "unet": Words("the denoiser (UNet)"),
     "transformer": Words("the denoiser (transformer)"),
+    SECOND: Words("the denoiser for low noise"),
     "vae": Words("the VAE"),
 }
 
 
-def missing_parts(family: str, header: Header) -> tuple[Words, ...]:
-    """Parts of a whole model of this family that the file lacks, for a sentence; () also for an unknown family."""
+def missing_parts(family: str, base: str, header: Header) -> tuple[Words, ...]:
+    """Parts of a whole model that the file lacks, for a sentence; () also for an unknown family. base: which one of it."""
     single = SINGLES.get(family)
     if single is None:
         return ()
     held = tensors_by_component(family, header)
-    lost = [name for name in single.prefixes if name not in held and name not in single.optional]
+    optional = [name for name in single.optional if (name, base) != (SECOND, WAN_22_HIGH)]
+    lost = [name for name in single.prefixes if name not in held and name not in optional]
     named = _PARTS | {
         f"text_encoder_{number}": Words("the text encoder {0}", (kind,))
-        for number, kind in enumerate(BY_NAME[family].encoders, 1)
+        for number, kind in enumerate(parts_of(family, base)[1], 1)
     }
     named["text_encoder"] = named["text_encoder_1"]
     named.setdefault("text_encoder_2", named["text_encoder_1"])  # a refiner has no first one
@@ -284,13 +323,14 @@ def configs(family: str, header: Header, path: str) -> dict[str, Config]:
     Raises HalftoneError model-load-failed where the tensors that show a part's shape are missing or fit no such model.
     """
     single = SINGLES[family]
-    folder = resources() / "configs" / single.key
+    own = {name: _without(single.starts(name), header) for name in single.prefixes}
+    folder = resources() / "configs" / single.folder(own.get("transformer", {}))
     found = {file.parent.name: cast("Config", read_json(file)) for file in sorted(folder.glob("*/*.json"))}
     found["model_index"] = cast("Config", read_json(folder / "model_index.json"))
-    own = {name: _without(single.starts(name), header) for name in single.prefixes}
     for name in single.optional:
         if not own[name]:
-            del own[name], found[name]
+            del own[name]
+            found.pop(name, None)
             tokenizer = name.replace("text_encoder", "tokenizer")
             found["model_index"] |= {name: [None, None], tokenizer: [None, None]}
     for part in sorted(own, key=DENOISERS.__contains__):  # a denoiser's configuration needs those of the others
@@ -303,6 +343,11 @@ def configs(family: str, header: Header, path: str) -> dict[str, Config]:
             odd = Words("the shapes of its {0} fit no {1} model", (part, family))
             raise HalftoneError("model-load-failed", path=path, detail=odd) from error
     return found
+
+
+def own_options(base: str) -> Config:
+    """What the pipeline of one model of its family is given beside what its tensors tell."""
+    return {"is_distilled": False} if base.startswith(_KLEIN_BASE) else {}
 
 
 def _complete(
@@ -322,7 +367,7 @@ def _complete(
     elif single.naming is None:
         _complete_unet(found, shapes, header)
     else:
-        _complete_transformer(single.key, found, shapes)
+        _complete_transformer(single.key, part, found, shapes)
 
 
 def _complete_unet(found: dict[str, Config], shapes: single_configs.Shapes, header: Header) -> None:
@@ -342,8 +387,10 @@ def _complete_unet(found: dict[str, Config], shapes: single_configs.Shapes, head
     found["scheduler"] |= _prediction(header)
 
 
-def _complete_transformer(key: str, found: dict[str, Config], shapes: single_configs.Shapes) -> None:
-    found["transformer"] |= _TRANSFORMERS[key](shapes)
+def _complete_transformer(key: str, part: str, found: dict[str, Config], shapes: single_configs.Shapes) -> None:
+    found[part] = found["transformer"] | _TRANSFORMERS[key](shapes)
+    if part == SECOND:
+        found["model_index"]["boundary_ratio"] = _BOUNDARY
     if key == "flux":
         found["scheduler"] |= single_configs.flux_scheduler(shapes)
         found["model_index"]["_class_name"] = single_configs.flux_pipeline(shapes)

@@ -15,8 +15,8 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.library.families.known_families import (
-    BY_NAME,
     FLUX,
+    FLUX2,
     HUNYUAN_VIDEO,
     QWEN_IMAGE,
     REFINER,
@@ -27,11 +27,13 @@ from halftone.library.families.known_families import (
     T5_XXL,
     WAN,
     Z_IMAGE,
+    parts_of,
 )
 from halftone.library.families.recognise import denoiser_in, recognise
-from halftone.library.families.single_files import DENOISERS, SINGLES, component_of, module_names, tensors_by_component
+from halftone.library.families.single_files import DENOISERS, SECOND, SINGLES, component_of, module_names, tensors_by_component
 from halftone.library.files.gguf_header import GGUF, PACKED, read_any
 from halftone.library.files.header import Header, TensorInfo, file_version
+from halftone.library.kinds.layouts import WAN_22_HIGH, WAN_22_LOW
 from halftone.library.kinds.marks import view_of
 from halftone.settings.glance import model_folders
 
@@ -64,12 +66,18 @@ _OWN_VAE: Final = {
     REFINER.name: r"xl",
     SD3.name: r"sd[-_]?3|stable[-_ ]?diffusion[-_ ]?3",
     FLUX.name: r"flux|^ae\b",
+    FLUX2.name: r"flux[-_. ]?2",
     Z_IMAGE.name: r"flux(?![._-]?2)|^ae\b|z[-_ ]?image",
     QWEN_IMAGE.name: r"qwen",
     HUNYUAN_VIDEO.name: r"hunyuan",
     WAN.name: r"\bwan|wan[-_ ]?2",
 }
 """Words in the names of a family's VAEs: those of several families have the same shapes."""
+
+
+_LOW: Final = {"high": "low", "High": "Low", "HIGH": "LOW"}
+_HIGH: Final = re.compile(r"high(?=[-_ ]?noise)", re.IGNORECASE)
+"""The word in the name of a denoiser's file, and what the other one has there."""
 
 
 class _Part(NamedTuple):
@@ -81,29 +89,51 @@ class _Part(NamedTuple):
     size: int
 
 
-def parts_beside(path: Path, family: str, header: Header) -> dict[str, str]:
-    """Component -> the file beside a model's file that holds it, of those that the model's file lacks."""
+def parts_beside(path: Path, family: str, base: str, header: Header) -> dict[str, str]:
+    """Component -> the file beside a model's file that holds it, of those that the model's file lacks. base: which one of the
+    family.
+    """
     held = tensors_by_component(family, joined(family, header, {}))
     wanted = [name for name in SINGLES[family].prefixes if name not in held]
     there = tuple(parts_near(path)) if wanted else ()
-    found = {name: _chosen(path, family, name, there) for name in wanted if name not in DENOISERS}
-    return {name: str(part.path) for name, part in found.items() if part is not None}
+    found = {name: _chosen(path, family, base, name, there) for name in wanted if name not in DENOISERS}
+    parts = {name: str(part.path) for name, part in found.items() if part is not None}
+    low = _low_noise(path) if base == WAN_22_HIGH else None
+    return parts if low is None else {SECOND: str(low), **parts}
 
 
-def _chosen(model: Path, family: str, component: str, there: Iterable[_Part]) -> _Part | None:
+def _low(found: re.Match[str]) -> str:
+    return _LOW.get(found[0], "low")
+
+
+def _low_noise(high: Path) -> Path | None:
+    """The file of the denoiser for low noise: called as that for high noise but for this word, or else beside it."""
+    name, folder = (_HIGH.sub(_low, one) for one in (high.name, high.parent.name))
+    inside = sorted(os.listdir(high.parent))[: 10 * _MOST]
+    beside = [high.parent / own for own in inside if own.lower().endswith(_ENDINGS) and own != high.name]
+    for file in (high.parent / name, high.parent.parent / folder / name, *beside):
+        try:
+            if file.is_file() and recognise(read_any(file), file.stem).base == WAN_22_LOW:
+                return file
+        except (HalftoneError, OSError):
+            continue  # a damaged file is no part; the list of models says what is wrong with it
+    return None
+
+
+def _chosen(model: Path, family: str, base: str, component: str, there: Iterable[_Part]) -> _Part | None:
     """The part that fits: of VAEs the one that is named as the model or its family, of text encoders the most exact one."""
     if component != "vae":
-        encoder = _encoder(family, component)
+        encoder = _encoder(family, base, component)
         fitting = [part for part in there if (part.kind, part.name) == ("text encoder", encoder)]
         return max(fitting, key=lambda part: (part.size, part.path.name), default=None)
-    fitting = [part for part in there if (part.kind, part.name) == ("VAE", BY_NAME[family].vae)]
+    fitting = [part for part in there if (part.kind, part.name) == ("VAE", parts_of(family, base)[0])]
     ranked = [(rank, part) for part in fitting if (rank := _rank(model, family, part.path)) is not None]
     return min(ranked, key=lambda one: one[0], default=(0, None))[1]  # the nearest of those that are named alike
 
 
-def _encoder(family: str, component: str) -> str:
+def _encoder(family: str, base: str, component: str) -> str:
     """Which text encoder a component is."""
-    encoders = BY_NAME[family].encoders
+    encoders = parts_of(family, base)[1]
     number = int(component.removeprefix("text_encoder").removeprefix("_") or "1")
     return encoders[min(number, len(encoders)) - 1]
 
@@ -204,8 +234,12 @@ def part_tensors(family: str, component: str, file: str) -> Iterator[tuple[str, 
     """(name in the file, tensor under the name that it has in a whole model) of a part's file."""
     start, inside = SINGLES[family].prefixes[component][0], read_any(Path(file)).tensors
     before = next((own for own in SINGLES[family].starts(component) if all(one.name.startswith(own) for one in inside)), "")
+    if component in DENOISERS:
+        found = denoiser_in(view_of(inside))
+        before = found[0] if found else ""
+    packed_t5 = component not in DENOISERS and file.lower().endswith(GGUF)
     for one in inside:
-        name = _t5_name(one.name) if file.lower().endswith(GGUF) else one.name.removeprefix(before)
+        name = _t5_name(one.name) if packed_t5 else one.name.removeprefix(before)
         yield one.name, msgspec.structs.replace(one, name=start + name)
 
 

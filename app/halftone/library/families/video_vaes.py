@@ -1,5 +1,6 @@
 """VAEs of videos, which Qwen-Image has too: their makers' names -> those of diffusers, and their configurations."""
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -66,6 +67,58 @@ def wan(shapes: Shapes) -> Config:
         "num_res_blocks": ends[0],
         "temperal_downsample": [f"encoder.downsamples.{end}.time_conv.weight" in shapes for end in ends],
     }
+
+
+_LEVEL: Final = re.compile(r"(encoder|decoder)\.(?:down|up)samples\.(\d+)\.((?:down|up))samples\.(\d+)\.(.+)")
+
+
+def wan_22_names(names: Iterable[str]) -> dict[str, str]:
+    """Of AutoencoderKLWan in Wan 2.2, whose levels are lists of their own."""
+    return {name: _wan_22_name(name) for name in names}
+
+
+def _wan_22_name(name: str) -> str:
+    if (found := _LEVEL.fullmatch(name)) is not None:
+        side, level, way, at, rest = found.groups()
+        place = f"{way}sampler" if rest.startswith(("resample.", "time_conv.")) else f"resnets.{at}"
+        name = f"{side}.{way}_blocks.{level}.{place}.{rest}"
+    for pattern, ours in _WAN:
+        name = re.sub(pattern, ours, name)
+    return name
+
+
+def wan_22(shapes: Shapes) -> Config:
+    """Its configuration. Of a level of the encoder the last layer makes smaller, where there is one."""
+    levels = count_blocks(shapes, r"encoder\.downsamples\.(\d+)\.")
+    starts = [f"encoder.downsamples.{level}.downsamples" for level in range(levels)]
+    base, patched = shapes["encoder.conv1.weight"][:2]
+    blocks = count_blocks(shapes, r"encoder\.downsamples\.0\.downsamples\.(\d+)\.residual\.")
+    temporal = [f"{start}.{blocks}.time_conv.weight" in shapes for start in starts[:-1]]
+    patch = math.isqrt(patched // 3)
+    return {
+        "base_dim": base,
+        "decoder_base_dim": shapes["decoder.head.2.weight"][1],
+        "z_dim": shapes["conv2.weight"][0],
+        "dim_mult": [shapes[f"{start}.0.residual.2.weight"][0] // base for start in starts],
+        "num_res_blocks": blocks,
+        "temperal_downsample": temporal,
+        "in_channels": patched,
+        "out_channels": shapes["decoder.head.2.weight"][0],
+        "patch_size": patch,
+        "scale_factor_spatial": 2 ** (levels - 1) * patch,
+        "scale_factor_temporal": 2 ** sum(temporal),
+    }
+
+
+def any_wan_names(names: Iterable[str]) -> dict[str, str]:
+    """Of either VAE of Wan."""
+    given = tuple(names)
+    return wan_22_names(given) if any(map(_LEVEL.fullmatch, given)) else wan_names(given)
+
+
+def any_wan(shapes: Shapes) -> Config:
+    """The configuration of either VAE of Wan."""
+    return wan_22(shapes) if any(map(_LEVEL.fullmatch, shapes)) else wan(shapes)
 
 
 def hunyuan(shapes: Shapes) -> Config:

@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
-from halftone.library.families.known_families import FLUX, HUNYUAN_VIDEO, QWEN_IMAGE, SD3, WAN, Z_IMAGE
+from halftone.library.families.known_families import FLUX, FLUX2, HUNYUAN_VIDEO, QWEN_IMAGE, SD3, WAN, Z_IMAGE, parts_of
 from halftone.settings.atomic import write_atomically
 from halftone.settings.disk import size_text, system_words
 from halftone.settings.places import small_files_dir
@@ -89,9 +89,21 @@ QWEN3: Final = SmallFile(
     words=(151_643, 151_936),
     marks=_QWEN,
 )
+MISTRAL: Final = SmallFile(
+    repository="mistralai/Mistral-Small-3.1-24B-Instruct-2503",
+    path="tokenizer.json",
+    size=17_100_000,
+    folder="mistral3",
+    kind="BPE",
+    words=(131_072, 131_072),
+    first=("<unk>", "<s>", "</s>", "[INST]", "[/INST]"),
+    marks=("<pad>", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+)
+"""The one that FLUX.2's own folder was made with (diffusers' scripts/convert_flux2_to_diffusers.py). Its size is rounded."""
 _NEEDED: Final[dict[str, dict[str, SmallFile]]] = {
     FLUX.name: {"tokenizer_2": T5},
     SD3.name: {"tokenizer_3": T5},
+    FLUX2.name: {"tokenizer": MISTRAL},
     Z_IMAGE.name: {"tokenizer": QWEN3},
     QWEN_IMAGE.name: {"tokenizer": QWEN25},
     WAN.name: {"tokenizer": UMT5},
@@ -118,13 +130,19 @@ class _Tokenizer(msgspec.Struct):
 
 def needed(facts: ModelFacts) -> tuple[SmallFile, ...]:
     """Small files that a run of a whole model in one file reads."""
-    own = _NEEDED.get(facts.family, {}) if facts.format == "single-file" and facts.pipeline else {}
+    own = _own(facts) if facts.format == "single-file" and facts.pipeline else {}
     return tuple(dict.fromkeys(own[name] for name in facts.components if name in own))
 
 
-def tokenizer_file(family: str, component: str) -> SmallFile:
+def _own(facts: ModelFacts) -> dict[str, SmallFile]:
+    """Component -> its file."""
+    klein = facts.family == FLUX2.name and parts_of(facts.family, facts.base) != parts_of(facts.family, "")
+    return {"tokenizer": QWEN3} if klein else _NEEDED.get(facts.family, {})
+
+
+def tokenizer_file(facts: ModelFacts, component: str) -> SmallFile:
     """The file of a tokenizer of a whole model in one file."""
-    return _NEEDED[family][component]
+    return _own(facts)[component]
 
 
 def lacking(facts: ModelFacts) -> tuple[SmallFile, ...]:

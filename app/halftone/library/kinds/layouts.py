@@ -54,7 +54,9 @@ _SIGNS: Final = re.compile(r"[^a-z0-9.]+")
 
 _SDXL: Final = (of.SDXL.name,)
 _SD15: Final = (of.SD1.name,)
-WAN_22_PART: Final = "Wan 2.2 14B (one of its two denoisers)"
+WAN_22_HIGH: Final = "Wan 2.2 14B (high noise)"
+WAN_22_LOW: Final = "Wan 2.2 14B (low noise)"
+"""The two denoisers of one model."""
 _TITLED: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
     (("FLUX.1 dev",), r"\bkontext\b", Base("FLUX.1 Kontext", guidance=2.5, takes=("picture",))),
     (("FLUX.1 dev",), r"\bkrea\b", Base("FLUX.1 Krea", guidance=4.5)),
@@ -74,7 +76,8 @@ _TITLED: Final[tuple[tuple[tuple[str, ...], str, Base], ...]] = (
     ((of.Z_IMAGE.name,), r"\bturbo\b", Base("Z-Image Turbo", steps=9, guidance=0.0)),
     ((of.QWEN_IMAGE.name,), r"\bedit\b", Base("Qwen-Image Edit", takes=("picture",))),
     ((of.QWEN_IMAGE.name,), r"\blightning\b", Base("Qwen-Image Lightning", steps=8, guidance=1.0)),
-    (("Wan 14B",), r"\b(?:high|low) ?noise\b", Base(WAN_22_PART)),
+    (("Wan 14B", of.WAN.name), r"\bhigh ?noise\b", Base(WAN_22_HIGH)),
+    (("Wan 14B", of.WAN.name), r"\blow ?noise\b", Base(WAN_22_LOW)),
     (("Lumina 2",), r"\bneta\b", Base("Neta Lumina")),
 )
 """(bases of which it may be one, words, the base)."""

@@ -53,7 +53,7 @@ def _wan(first: str, image: str, vace: str, animate: str) -> tuple[Base, ...]:
     return (
         Base("Wan VACE", (vace,), takes=("video or pictures",)),
         Base("Wan Animate", (animate,), takes=("picture", "video")),
-        Base("Wan 2.2 5B", (f"{first}[3072,48,...]",)),
+        Base("Wan 2.2 5B", (f"{first}[*,48,...]",)),
         Base("Wan 2.1 image to video", (image,), takes=_PICTURE),
         Base("Wan 2.2 image to video", (f"{first}[5120,36,...]",), takes=_PICTURE),
         Base("Wan 1.3B", (f"{first}[1536,16,...]",)),
