@@ -12,15 +12,13 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.messages import Examine, Generate
 from halftone.farm.prints import ModelPrint
 from halftone.farm.states import OPEN, Again, Failed, Happening, Job, Leased, Lost, Placed, State, after
+from halftone.farm.talk import FarmCommand, NodeFacts
 from halftone.farm.turns import next_user, start_of
 from halftone.settings.databases import open_database
 from halftone.settings.places import data_dir
 from halftone.settings.private import private_folder
-
-FarmCommand = Generate | Examine
 
 _VERSION: Final = 1
 _SCHEMA: Final = """
@@ -41,6 +39,7 @@ CREATE TABLE IF NOT EXISTS job (
     error BLOB
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state, user, kind, number);
+CREATE INDEX IF NOT EXISTS job_owner ON job (owner, state);
 CREATE UNIQUE INDEX IF NOT EXISTS job_output ON job (output) WHERE state IN ('waiting', 'leased', 'placing');
 CREATE TABLE IF NOT EXISTS kind (kind TEXT PRIMARY KEY, command BLOB NOT NULL, prints BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (lease TEXT PRIMARY KEY, owner TEXT NOT NULL, card TEXT NOT NULL, ends REAL NOT NULL);
@@ -56,6 +55,14 @@ CREATE TABLE IF NOT EXISTS attempt (
     outcome TEXT,
     PRIMARY KEY (key, attempt)
 );
+CREATE TABLE IF NOT EXISTS node (owner TEXT PRIMARY KEY, facts BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS refusal (
+    owner TEXT NOT NULL,
+    card TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    error BLOB NOT NULL,
+    PRIMARY KEY (owner, card, kind)
+);
 CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL);
 """
 _FIELDS: Final = tuple(Job.__struct_fields__)
@@ -63,6 +70,7 @@ _COLUMNS: Final = ", ".join(_FIELDS)
 _command = msgspec.msgpack.Decoder(FarmCommand)
 _prints = msgspec.msgpack.Decoder(tuple[ModelPrint, ...])
 _error = msgspec.msgpack.Decoder(ErrorFacts)
+_node = msgspec.msgpack.Decoder(NodeFacts)
 
 
 class Wanted(NamedTuple):
@@ -257,6 +265,42 @@ class Ledger:
             (lease, lease),
         )
 
+    # -- nodes -------------------------------------------------------------------------------------------------------------
+
+    def note_node(self, owner: str, facts: NodeFacts) -> None:
+        """Note a node as it is now, for `status`."""
+        with self._change() as change:
+            change.execute("INSERT OR REPLACE INTO node VALUES (?, ?)", (owner, msgspec.msgpack.encode(facts)))
+
+    def note_refusal(self, owner: str, card: str, kind: str, error: ErrorFacts | None) -> None:
+        """Note why a card cannot run a kind of jobs; None: it can."""
+        with self._change() as change:
+            change.execute("DELETE FROM refusal WHERE owner = ? AND card = ? AND kind = ?", (owner, card, kind))
+            if error is not None:
+                change.execute("INSERT INTO refusal VALUES (?, ?, ?, ?)", (owner, card, kind, msgspec.msgpack.encode(error)))
+
+    def forget_node(self, owner: str) -> None:
+        with self._change() as change:
+            change.execute("DELETE FROM node WHERE owner = ?", (owner,))
+            change.execute("DELETE FROM refusal WHERE owner = ?", (owner,))
+
+    def forget_nodes(self) -> None:
+        """The head begins anew: so do all nodes."""
+        with self._change() as change:
+            change.execute("DELETE FROM node")
+            change.execute("DELETE FROM refusal")
+
+    def nodes(self) -> dict[str, NodeFacts]:
+        return {owner: _node.decode(facts) for owner, facts in self._database.execute("SELECT owner, facts FROM node")}
+
+    def refusals(self) -> tuple[tuple[str, str, ErrorFacts], ...]:
+        """(node, kind, why) of every card that cannot run a kind of which jobs wait."""
+        query = """
+            SELECT owner, kind, error FROM refusal
+            WHERE kind IN (SELECT kind FROM job WHERE state = 'waiting') ORDER BY owner, card, kind
+        """
+        return tuple((owner, kind, _error.decode(error)) for owner, kind, error in self._database.execute(query))
+
     # -- what stands in it -------------------------------------------------------------------------------------------------
 
     def job(self, key: str) -> Job | None:
@@ -279,6 +323,15 @@ class Ledger:
             "SELECT kind, command, prints FROM kind WHERE kind IN (SELECT DISTINCT kind FROM job WHERE state = 'waiting')"
         )
         return tuple(Kind(kind, _command.decode(command), _prints.decode(prints)) for kind, command, prints in rows)
+
+    def waiting_of(self, kinds: Iterable[str]) -> int:
+        """How many jobs of these kinds wait."""
+        return sum(_waiting(self._database, tuple(kinds)).values())
+
+    def held(self, owner: str) -> frozenset[tuple[str, int]]:
+        """(key, attempt) of what a node has."""
+        query = "SELECT key, attempt FROM job WHERE owner = ? AND state = 'leased'"
+        return frozenset(self._database.execute(query, (owner,)).fetchall())
 
     def counts(self) -> dict[str, dict[State, int]]:
         """User -> state -> jobs."""
