@@ -1,4 +1,4 @@
-"""The farm on Ray Core: the only module that imports it. Ray places one actor on each node and carries bytes; it repeats nothing."""
+"""The farm on Ray Core, which only this module imports. Ray puts an actor on each node and carries bytes; it repeats nothing."""
 
 import asyncio
 import contextlib
@@ -104,10 +104,14 @@ class RayProcess:
         """The end of what it printed."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:].strip()
 
-    def leave(self) -> None:
-        """End it with all its processes."""
+    def end(self) -> None:
+        """Ask it to end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
+
+    def leave(self) -> None:
+        """End it with all its processes."""
+        self.end()
         try:
             self._process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
