@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from halftone import __version__
+from halftone.cli.farm.group import farm
 from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
 from halftone.cli.guide.command import guide
@@ -68,6 +69,7 @@ def application() -> typer.Typer:
     app.add_typer(_demo(), name="demo")
     app.command(cls=Command, epilog=_example("gui"))(gui)
     app.command(cls=Command, epilog=_example("serve", "--port", "7861"))(serve)
+    app.add_typer(farm(), name="farm")
     app.command(cls=Command, epilog=_example("guide", "health"))(guide)
     return app
 

@@ -450,6 +450,23 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Training ended at step {step}: the LoRA contained NaN and was not saved.",
         "Turn on the NaN guard: it keeps such steps out of the LoRA.",
     ),
+    "farm-no-ray": (
+        "The farm needs Ray, which is not installed ({detail}).",
+        "Install it as the guide's page on the farm says.",
+    ),
+    "farm-start": ("The farm could not be started: {detail}.", "See {log}."),
+    "farm-token": (
+        "The farm's token is missing or wrong.",
+        "Copy the head's token file to this machine and name it with --token-file.",
+    ),
+    "farm-bad-jobs": ("Line {line} of {path} cannot be used: {why}. No job was submitted.", "Correct it and submit again."),
+    "farm-refused": ("The farm cannot use {name}: {why}.", "Make this one on your own machine, or change the request."),
+    "farm-model": ("A node cannot use {name}: {why}.", "Put the same file into a model folder of the node."),
+    "farm-memory": (
+        "The job needs about {needs}\u00a0GB, and {card} has {free}\u00a0GB free.",
+        "Choose a smaller size, or add a card with more memory.",
+    ),
+    "farm-no-file": ("{name} ended without a picture.", "Make it on your own machine to see what is wrong with its numbers."),
     "worker-lost": (
         "The engine stopped unexpectedly ({cause}).",
         "It restarted, and finished work is kept. Try again. Log: {log}.",

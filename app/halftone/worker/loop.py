@@ -54,7 +54,7 @@ class _Worker:
         self._log_path = log_words(str(options.log))
         self._commands_broke = False
         self._writer = FrameWriter(frames_out, on_broken=self._leave)
-        self._recorder = Recorder()
+        self._recorder = None if options.unlisted else Recorder()
         self._training: str | None = None
         """The job that runs, if it is a training."""
         self._ending = False
@@ -85,7 +85,8 @@ class _Worker:
 
     def _send(self, event: AnyEvent, blob: bytes) -> None:
         """A picture is on the list before the window hears of it: the window may be gone by then."""
-        self._recorder.hear(event, blob)
+        if self._recorder is not None:
+            self._recorder.hear(event, blob)
         if isinstance(event, JobStarted):
             self._training = event.job if event.kind == "train" else None
         elif isinstance(event, JobEnded):
@@ -108,7 +109,8 @@ class _Worker:
         with contextlib.suppress(WireError):  # the reader keeps it
             for data in chunks(self._frames_in):
                 for command, _ in reader.feed(data):
-                    self._recorder.expect(command)
+                    if self._recorder is not None:
+                        self._recorder.expect(command)
                     self._runner.submit(command)
                     if isinstance(command, Quit):
                         self._leave_in_time()
@@ -149,6 +151,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--grace", type=float, default=GRACE_SECONDS, help="seconds to finish a step after the window has gone")
     parser.add_argument("--alive", default="", help="beginning of the name of a file that stays locked while this process lives")
     parser.add_argument("--give-way", action="store_true", help="let the window go first where both want the processor")
+    parser.add_argument("--unlisted", action="store_true", help="keep the pictures out of this user's history: they go elsewhere")
     return parser.parse_args(arguments)
 
 

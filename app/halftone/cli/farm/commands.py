@@ -1,0 +1,183 @@
+"""The commands of the farm. All but `head` and `join` only read and write the ledger of this user on the head's machine."""
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halftone.cli.jobs.engine_and_log import kept_log
+from halftone.cli.options import flags
+from halftone.cli.terminal.control_characters import say
+from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
+from halftone.contract.wording import Words
+from halftone.settings.store import load
+
+User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
+_LOOPBACK = "127.0.0.1"
+
+
+def head(
+    address: Annotated[
+        str, typer.Option("--address", metavar="ADDRESS", help="Of this machine, in the network of the nodes.")
+    ] = _LOOPBACK,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 0,
+    no_work: Annotated[bool, typer.Option("--no-work", help="Use no card of this machine.")] = False,
+    until_done: Annotated[bool, typer.Option("--until-done", help="Leave when no job is left.")] = False,
+) -> None:
+    """Give out the jobs and write their pictures, until Ctrl+C.
+
+    Without --address nothing but this machine reaches it. With one, every node needs the token.
+    """
+    from halftone.farm.serving import run_head
+
+    def ready(where: str, token: Path) -> None:
+        say(f"The farm's head runs at {where}. Token: {token}")
+        if address != _LOOPBACK:
+            say("The token does not encrypt anything: use a private network or a VPN. See the guide.")
+
+    with kept_log():
+        run_head(ready, address, port, works=not no_work, until_over=until_done)
+
+
+def join(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS:PORT", help="As the head shows it.")],
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", metavar="FILE", help="The head's token.", show_default="your own")
+    ] = None,
+) -> None:
+    """Lend this machine's cards to a farm, until Ctrl+C. Models are looked for in your own folders."""
+    from halftone.farm.serving import run_node
+
+    with kept_log():
+        run_node(address, token_file, lambda: say(f"Joining {address}. Ctrl+C leaves the farm."))
+
+
+def submit(
+    jobs: Annotated[str, typer.Argument(metavar="JOBS.jsonl", help="One picture request a line, as JSON.")],
+    user: User = None,
+    json: flags.Json = False,
+) -> None:
+    """Hand in jobs. A line has the fields of a request, its output, and a key if you like.
+
+    Handing the same file in again adds nothing.
+    """
+    from halftone.farm.jobs import read_jobs
+    from halftone.farm.ledger import Ledger
+
+    path = Path(jobs).expanduser()
+    try:
+        with Ledger() as ledger:
+            wanted = read_jobs(path, user or getpass.getuser(), load(), lambda key: ledger.job(key) is not None)
+            known = ledger.submit(wanted)
+    except FileNotFoundError as error:
+        allowed = Words("a file of jobs, one a line")
+        raise HalftoneError("setting-bad-value", name="JOBS.jsonl", value=str(path), allowed=allowed) from error
+    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+
+
+def check(
+    all_: Annotated[bool, typer.Option("--all", help="Check every model of your folders.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="An existing folder for the reports.")] = ".",
+    thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes.")] = False,
+    user: User = None,
+    json: flags.Json = False,
+) -> None:
+    """Hand in a check of each model of your library. Reports are JSON files, one a model."""
+    from halftone.farm.jobs import checks
+    from halftone.farm.ledger import Ledger
+    from halftone.session.models.model_list import models_in
+
+    if not all_:
+        raise HalftoneError("setting-bad-value", name="--all", value=Words("not given"), allowed=Words("given"))
+    saved = load()
+    models = [facts.id for facts in models_in(saved.model_folders).listed if facts.pipeline or facts.format == "diffusers"]
+    wanted, left = checks(models, Path(output), "thorough" if thorough else "quick", user or getpass.getuser(), saved)
+    for why in left:
+        say(f"Left out: {why}", err=True)
+    with Ledger() as ledger:
+        known = ledger.submit(wanted)
+    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+
+
+def _tell_filed(filed: int, known: int, *, as_json: bool) -> None:
+    if as_json:
+        from halftone.cli.reports.json_objects import SCHEMA, put
+
+        put({"schema": SCHEMA, "submitted": filed, "known": known})
+        return
+    say(f"{filed} jobs were handed in." + (f" {known} were known already." if known else ""))
+
+
+def status(json: flags.Json = False) -> None:
+    """Show what is done, what waits and why, and the nodes."""
+    from halftone.farm.ledger import Ledger
+
+    with Ledger() as ledger:
+        counts, nodes, refused = ledger.counts(), ledger.nodes(), ledger.refusals()
+        ended = ledger.in_state("failed", "aside")
+    if json:
+        from halftone.cli.reports.json_objects import SCHEMA, put
+
+        ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
+        waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
+        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "ended": ends, "refused": waits})
+        return
+    for user, states in sorted(counts.items()):
+        say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
+    for name, facts in nodes.items():
+        cards = ", ".join(f"{card.device.name} ({card.device.id})" for card in facts.cards)
+        say(f"Node {facts.host} ({name[:8]}): {cards}")
+    for node, kind, error in refused:
+        say(f"Jobs of kind {kind} wait: not on node {node[:8]}. {_why(error)}")
+    for job in ended:
+        say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
+    if not counts:
+        say("No job was handed in yet.")
+
+
+def _why(error: ErrorFacts | None) -> str:
+    return "" if error is None else sentence(error)
+
+
+def cancel(
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Jobs to cancel.", show_default=False)] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Cancel every job that is not done.")] = False,
+    user: Annotated[str | None, typer.Option("--user", help="Only with --all: of this user.", show_default=False)] = None,
+) -> None:
+    """Cancel jobs. Those that run stop after their step; pictures that are done stay."""
+    from halftone.farm.ledger import Ledger
+    from halftone.farm.states import Cancelled
+
+    if bool(keys) == all_:
+        raise HalftoneError("setting-bad-value", name="KEY", value=Words("not given"), allowed=Words("keys of jobs, or --all"))
+    with Ledger() as ledger:
+        waiting = [job.key for job in ledger.in_state("waiting", "leased") if user in (None, job.user)]
+        wanted = waiting if all_ else keys or []
+        done = [key for key in wanted if ledger.tell(key, Cancelled()) is not None]
+    for key in wanted:
+        if key not in done:
+            say(f"{key} is no job that waits or runs.", err=True)
+    say(f"{len(done)} jobs were cancelled.")
+
+
+def resume(
+    again: Annotated[bool, typer.Option("--again", help="Also try what failed, was set aside or was cancelled.")] = False,
+    json: flags.Json = False,
+) -> None:
+    """Put the ledger in order after a head that ended, and check every finished file.
+
+    A picture that is there is not made again. Exit code: 1 where a finished file is gone or changed.
+    """
+    from halftone.farm.serving import settled
+
+    found = settled(again=again)
+    if json:
+        from halftone.cli.reports.json_objects import SCHEMA, put
+
+        put({"schema": SCHEMA, **found._asdict()})
+    else:
+        say(f"{found.there} files were there already, {found.lost} jobs wait again, {found.again} are tried again.")
+        for path in found.unsound:
+            say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+    raise typer.Exit(1 if found.unsound else 0)

@@ -1,0 +1,312 @@
+"""The farm on Ray Core, which only this module imports. Ray puts an actor on each node and carries bytes; it repeats nothing."""
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from halftone.client.command import worker_environment
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
+from halftone.farm.node import Node
+from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told
+from halftone.farm.tokens import environment
+
+LOOPBACK: Final = "127.0.0.1"
+_RESOURCE: Final = "halftone"
+"""Ray's name for a place where one node of the farm may run."""
+_THREADS: Final = "HALFTONE_FARM_OMP_NUM_THREADS"
+"""OMP_NUM_THREADS as the user set it: Ray sets its own in every process that it starts."""
+_OPTIONS: Final = "HALFTONE_FARM_WORKER_OPTIONS"
+_STORE_BYTES: Final = 200_000_000
+"""Ray's memory for results that are on their way."""
+_START_SECONDS: Final = 120.0
+_LEAVE_SECONDS: Final = 40.0
+_LAST_CHARACTERS: Final = 800
+_ANY_PORT: Final = (
+    "--min-worker-port=0",
+    "--max-worker-port=0",
+    "--dashboard-agent-listen-port=0",
+    "--dashboard-agent-grpc-port=0",
+    "--metrics-export-port=0",
+    "--runtime-env-agent-port=0",
+)
+"""Several nodes may run on one machine."""
+
+log = logging.getLogger(__name__)
+
+
+def check_ray() -> Path:
+    """Ray's command line. Raises HalftoneError farm-no-ray where Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:  # not imported yet: it reads its environment when it is
+        raise HalftoneError("farm-no-ray", detail=Words("there is no module named {0}", ("ray",)))
+    command = Path(sys.executable).with_name("ray")
+    if not command.exists():
+        raise HalftoneError("farm-no-ray", detail=Words("{0} is missing", (str(command),)))
+    return command
+
+
+class RayProcess:
+    """`ray start --block` in a process of its own, which takes all that it started with it. log: what it prints."""
+
+    def __init__(self, arguments: tuple[str, ...], token: Path, *, loopback: bool, works: bool) -> None:
+        command = check_ray()
+        self.log = Path(tempfile.mkstemp(prefix="halftone-farm-", suffix=".log")[1])
+        resources = ("--resources", msgspec.json.encode({_RESOURCE: 1}).decode()) if works else ()
+        base = worker_environment(environment(token, loopback=loopback))
+        base[_THREADS] = os.environ.get("OMP_NUM_THREADS", "")
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    str(command),
+                    "start",
+                    *arguments,
+                    "--num-cpus=1",
+                    "--num-gpus=0",
+                    f"--object-store-memory={_STORE_BYTES}",
+                    *resources,
+                    *_ANY_PORT,
+                    "--disable-usage-stats",
+                    "--block",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=base,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._process.poll()
+
+    def wait(self) -> int:
+        return self._process.wait()
+
+    def said(self) -> str:
+        """The end of what it printed."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:].strip()
+
+    def end(self) -> None:
+        """Ask it to end."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def leave(self) -> None:
+        """End it with all its processes."""
+        self.end()
+        try:
+            self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            log.warning("Ray did not leave in time; killing it")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # its own session: only what it started
+        self._process.wait()
+        self.log.unlink(missing_ok=True)
+
+
+class Cluster:
+    """Ray on the head. address: of this machine for other nodes; works: whether the head is a node, too. Enter it to start."""
+
+    def __init__(self, token: Path, address: str = LOOPBACK, port: int = 0, *, works: bool = True) -> None:
+        self._token = token
+        self._host = address
+        self._port = port or _free_port(address)
+        self._works = works
+        self._folder = Path(tempfile.mkdtemp(prefix="halftone-farm-", dir="/tmp"))  # Ray's sockets need a short path
+        self._process: RayProcess | None = None
+        self._ports: dict[str, _RayNode] = {}
+
+    @property
+    def address(self) -> str:
+        """What `join` needs."""
+        return f"{self._host}:{self._port}"
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _start(self) -> None:
+        loopback = self._host == LOOPBACK
+        arguments = (
+            "--head",
+            f"--node-ip-address={self._host}",
+            f"--port={self._port}",
+            "--include-dashboard=false",
+            f"--temp-dir={self._folder}",
+        )
+        self._process = RayProcess(arguments, self._token, loopback=loopback, works=self._works)
+        until = time.monotonic() + _START_SECONDS
+        while not _answers(self._host, self._port):
+            if self._process.ended() is not None or time.monotonic() > until:
+                raise HalftoneError(
+                    "farm-start", detail=self._process.said() or Words("Ray ended without a word"), log=str(self._process.log)
+                )
+            time.sleep(0.1)
+        os.environ.update({name: value for name, value in environment(self._token, loopback=loopback).items() if "RAY_" in name})
+        import ray  # pyright: ignore[reportMissingImports]
+
+        while True:
+            try:
+                ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            except (ConnectionError, RuntimeError) as error:  # the head's own node is not there yet
+                if self._process.ended() is not None or time.monotonic() > until:
+                    raise HalftoneError("farm-start", detail=str(error), log=str(self._process.log)) from error
+                time.sleep(0.5)
+            else:
+                return
+
+    def _leave(self) -> None:
+        if (ray := sys.modules.get("ray")) is not None:
+            ray.shutdown()
+        if self._process is not None:
+            self._process.leave()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def nodes(self) -> Mapping[str, NodePort]:
+        """The nodes that live; an actor is started on each new one."""
+        import ray  # pyright: ignore[reportMissingImports]
+
+        known: list[dict[str, Any]] = await asyncio.to_thread(ray.nodes)
+        alive = [one["NodeID"] for one in known if one["Alive"] and one["Resources"].get(_RESOURCE)]
+        for name in alive:
+            if name not in self._ports:
+                self._ports[name] = _RayNode(name)
+        return {name: self._ports[name] for name in alive}
+
+    async def close_nodes(self) -> None:
+        """End the workers of all nodes."""
+        for port in self._ports.values():
+            with contextlib.suppress(NodeGoneError):
+                await port.close()
+
+
+class _RayNode:
+    """A node behind an actor of Ray. Nothing is repeated: the ledger alone says what is done again."""
+
+    def __init__(self, name: str) -> None:
+        import ray  # pyright: ignore[reportMissingImports]
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # pyright: ignore[reportMissingImports]
+
+        made: Any = ray.remote(NodeActor)
+        here = NodeAffinitySchedulingStrategy(node_id=name, soft=False)
+        self._actor: Any = made.options(
+            num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={_RESOURCE: 1}, scheduling_strategy=here
+        ).remote()
+
+    async def _call(self, method: str, *arguments: object) -> bytes:
+        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
+
+        try:
+            return await getattr(self._actor, method).remote(*arguments)
+        except RayError as error:
+            raise NodeGoneError(str(error).splitlines()[0]) from error
+
+    async def describe(self) -> NodeFacts:
+        return msgspec.msgpack.decode(await self._call("describe"), type=NodeFacts)
+
+    async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
+        answer = await self._call("weigh", card, msgspec.msgpack.encode(tasks))
+        return msgspec.msgpack.decode(answer, type=tuple[ErrorFacts | None, ...])
+
+    async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
+        await self._call("begin", card, msgspec.msgpack.encode(tasks))
+
+    async def take(self, seconds: float) -> tuple[Told, ...]:
+        return msgspec.msgpack.decode(await self._call("take", seconds), type=tuple[Told, ...])
+
+    async def cancel(self, names: tuple[str, ...]) -> None:
+        await self._call("cancel", list(names))
+
+    async def close(self) -> None:
+        await self._call("close")
+
+
+class NodeActor:
+    """The node's end of `_RayNode`: runs in a process that Ray starts. Its worker processes end with it."""
+
+    def __init__(self) -> None:
+        threads = os.environ.get(_THREADS, "")
+        os.environ.pop("OMP_NUM_THREADS", None)
+        if threads:
+            os.environ["OMP_NUM_THREADS"] = threads
+        self._node: Node | None = None
+
+    async def _there(self) -> Node:
+        if self._node is None:
+            self._node = Node(*os.environ.get(_OPTIONS, "").split())
+        return self._node
+
+    async def describe(self) -> bytes:
+        return msgspec.msgpack.encode(await (await self._there()).describe())
+
+    async def weigh(self, card: str, tasks: bytes) -> bytes:
+        node = await self._there()
+        return msgspec.msgpack.encode(await node.weigh(card, msgspec.msgpack.decode(tasks, type=tuple[Task, ...])))
+
+    async def begin(self, card: str, tasks: bytes) -> bytes:
+        node = await self._there()
+        await node.begin(card, msgspec.msgpack.decode(tasks, type=tuple[Task, ...]))
+        return b""
+
+    async def take(self, seconds: float) -> bytes:
+        return msgspec.msgpack.encode(await (await self._there()).take(seconds))
+
+    async def cancel(self, names: list[str]) -> bytes:
+        await (await self._there()).cancel(tuple(names))
+        return b""
+
+    async def close(self) -> bytes:
+        await (await self._there()).close()
+        return b""
+
+
+def join(address: str, token: Path) -> RayProcess:
+    """Start a node of a farm on this machine. Raises HalftoneError farm-start for an address on the loopback interface."""
+    host = address.rpartition(":")[0]
+    if host in ("", LOOPBACK, "localhost", "::1"):
+        why = Words("the head serves this machine's cards itself; start it with --address to let others join")
+        raise HalftoneError("farm-start", detail=why, log=address)
+    return RayProcess((f"--address={address}",), token, loopback=False, works=True)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            allowed = Words("an address of this machine")
+            raise HalftoneError("setting-bad-value", name="--address", value=host, allowed=allowed) from error
+        return probe.getsockname()[1]
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,170 @@
+"""What a user hands in: lines of JSON, one picture each, or models to check."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from halftone.contract.errors import HalftoneError, sentence
+from halftone.contract.facts import ModelFacts
+from halftone.contract.messages import Examine, Generate
+from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import POCKET, Depth
+from halftone.contract.wording import Words
+from halftone.farm.ledger import Wanted
+from halftone.farm.prints import ModelPrint, models_of, print_of
+from halftone.farm.states import Job
+from halftone.farm.talk import FarmCommand
+from halftone.health.forecasts.picture_memory import memory_key
+from halftone.health.pictures.requests import check_request
+from halftone.library.add_ons.loras import has_tags
+from halftone.library.samplers import check_sampler
+from halftone.metadata.picture import check_output
+from halftone.session.models.model_list import usable
+from halftone.settings.regular_files import read_text
+from halftone.settings.store import Settings
+
+_SEEDS: Final = 2**32
+_DIGITS: Final = 16
+
+
+class _Models:
+    """Describes and hashes each model once."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, ModelFacts] = {}
+        self._prints: dict[str, ModelPrint] = {}
+
+    def facts(self, model: str) -> ModelFacts:
+        if model not in self._facts:
+            self._facts[model] = usable(model)
+        return self._facts[model]
+
+    def print_of(self, path: str) -> ModelPrint:
+        if path not in self._prints:
+            self._prints[path] = print_of(path)
+        return self._prints[path]
+
+
+def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], bool]) -> list[Wanted]:
+    """The jobs of a file, one JSON object a line: the fields of a picture request, `output`, and `key` for a name of one's own.
+
+    Settings that a line does not name are those of this user. is_known: whether the ledger has a key: such a line is not checked
+    again. Raises HalftoneError farm-bad-jobs with the number of the first line that cannot be used.
+    """
+    models, wanted = _Models(), list[Wanted]()
+    keys, places = set[str](), set[str]()
+    for number, text in enumerate(read_text(path).splitlines(), start=1):
+        if not text.strip():
+            continue
+        try:
+            one = _wanted(text, user, saved, models, is_known)
+            _refuse_twice(one.job, keys, places)
+        except HalftoneError as error:
+            raise _bad(path, number, error) from error
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise HalftoneError("farm-bad-jobs", line=number, path=str(path), why=str(error)) from error
+        wanted.append(one)
+    return wanted
+
+
+def _bad(path: Path, number: int, error: HalftoneError) -> HalftoneError:
+    return HalftoneError("farm-bad-jobs", line=number, path=str(path), why=sentence(error.as_facts()).rstrip("."))
+
+
+def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
+    """Raise farm-refused for a second job of one name or one file."""
+    if job.key in keys or job.output in places:
+        raise HalftoneError("farm-refused", name=job.output, why=Words("an earlier line has the same key or output"))
+    keys.add(job.key)
+    places.add(job.output)
+
+
+def _wanted(text: str, user: str, saved: Settings, models: _Models, is_known: Callable[[str], bool]) -> Wanted:
+    fields = msgspec.json.decode(text, type=dict[str, Any])
+    given = fields.pop("key", None)
+    own = {"numerics": saved.numerics, "saving": saved.saving, "model": POCKET}
+    request = msgspec.convert({**{name: msgspec.to_builtins(value) for name, value in own.items()}, **fields}, PictureRequest)
+    request = replace(request, model=_absolute(request.model), output=_output(request))
+    key = _key(given, user, request)
+    if not is_known(key):
+        _check(request, models.facts(request.model))
+    if request.seed is None:  # drawn here, so that every attempt makes the same picture
+        request = replace(request, seed=secrets.randbelow(_SEEDS))
+    prints = tuple(models.print_of(path) for path in models_of(request))
+    needs = memory_key(replace(request, output=None), models.facts(request.model))
+    command = Generate(job=key, request=request)
+    return _filed(key, user, request.output or "", command, prints, needs)
+
+
+def _filed(key: str, user: str, output: str, command: FarmCommand, prints: tuple[ModelPrint, ...], needs: bytes) -> Wanted:
+    kind = hashlib.sha256(needs + msgspec.msgpack.encode(prints)).hexdigest()[:_DIGITS]
+    return Wanted(Job(key=key, user=user, kind=kind, output=output), command, prints)
+
+
+def _absolute(model: str) -> str:
+    return model if model == POCKET else str(Path(model).expanduser().absolute())
+
+
+def _output(request: PictureRequest) -> str:
+    if request.output is None or os.path.isdir(request.output):
+        raise HalftoneError(
+            "farm-refused", name=request.output or "a job", why=Words("each job needs a file of its own as output")
+        )
+    return str(Path(request.output).expanduser().absolute())
+
+
+def _key(given: object, user: str, request: PictureRequest) -> str:
+    if given is not None:
+        if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= 100:
+            raise HalftoneError("farm-refused", name=str(given), why=Words("a key is a text of 1 to 100 signs"))
+        return given
+    return hashlib.sha256(user.encode() + b"\0" + msgspec.msgpack.encode(request)).hexdigest()[:_DIGITS]
+
+
+def _check(request: PictureRequest, facts: ModelFacts) -> None:
+    """Refuse what the farm cannot do, and what no machine can."""
+    name = Path(request.output or "").name
+    why: Words | None = None
+    if request.batch != 1:
+        why = Words("a job is one picture; write a line for each")
+    elif request.pictures or request.resume_latents is not None:
+        why = Words("files of pictures and latents are not sent to nodes")
+    elif request.wildcards or request.lora_folders is not None:
+        why = Words("folders of wildcards and LoRAs are not sent to nodes")
+    elif has_tags(request.prompt) or has_tags(request.negative):
+        why = Words("LoRAs in the prompt are not looked up; name their files in “loras”")
+    elif request.device != "auto":
+        why = Words("the head chooses the card; leave out “device”")
+    elif request.overwrite:
+        why = Words("the farm never replaces a file; leave out “overwrite”")
+    if why is not None:
+        raise HalftoneError("farm-refused", name=name, why=why)
+    check_request(request, facts)
+    if request.sampler is not None:
+        check_sampler(facts, request.sampler, image=False)
+
+
+def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: Settings) -> tuple[list[Wanted], list[str]]:
+    """Jobs that check models, each with its report as a JSON file in a folder; and a sentence for each model that cannot be
+    checked here. Raises HalftoneError output-*.
+    """
+    check_output(folder)
+    known, wanted, left = _Models(), list[Wanted](), list[str]()
+    for model in models:
+        try:
+            facts = known.facts(model)
+            prints = (known.print_of(facts.id),)
+        except HalftoneError as error:
+            left.append(sentence(error.as_facts()))
+            continue
+        digest = hashlib.sha256(msgspec.msgpack.encode((prints[0].files, saved.numerics, depth))).hexdigest()[:_DIGITS]
+        output = str(folder.absolute() / f"{Path(prints[0].name).stem}-{digest[:8]}.json")
+        command = Examine(job=digest, model=facts.id, depth=depth, numerics=saved.numerics)
+        wanted.append(_filed(f"check-{digest}", user, output, command, prints, b"examine"))
+    return wanted, left

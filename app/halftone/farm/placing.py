@@ -1,0 +1,95 @@
+"""The head alone makes files: whole or not at all, once, and never over another file."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from halftone.contract.errors import HalftoneError
+from halftone.farm.ledger import Ledger
+from halftone.farm.states import Arrived, NotPlaced, Placed
+from halftone.metadata.picture import free_name, output_error
+from halftone.settings.atomic import clear_once, create_atomically
+from halftone.settings.regular_files import open_regular
+
+_ATTEMPTS: Final = 100
+"""Names that are tried while others keep taking them."""
+_PIECE: Final = 1 << 22
+
+
+def digest_of(data: bytes) -> str:
+    """The SHA-256 of a file's bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def place(ledger: Ledger, key: str, attempt: int, data: bytes) -> Path | None:
+    """Write the result of a job's attempt, under the next free name where its own is taken meanwhile; its place. None for an
+    attempt that is no longer the job's: nothing is written.
+
+    The ledger says first which bytes will appear where: a head that ends in between finds out from the file alone whether it
+    was made. Raises HalftoneError output-* and disk-full; the job then waits again.
+    """
+    job = ledger.job(key)
+    if job is None:
+        return None
+    path, digest = Path(job.output), digest_of(data)
+    if os.path.lexists(path):
+        path = free_name(path)
+    if ledger.tell(key, Arrived(attempt, str(path), digest)) is None:
+        return None
+    try:
+        path = _created(ledger, key, path, data)
+    except OSError as error:
+        ledger.tell(key, NotPlaced())
+        raise output_error(error, path, len(data)) from error
+    ledger.tell(key, Placed())
+    return path
+
+
+def _created(ledger: Ledger, key: str, path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(_ATTEMPTS):
+        try:
+            create_atomically(path, data)
+        except FileExistsError:
+            path = free_name(path)
+            ledger.move(key, str(path))
+        else:
+            return path
+    ledger.tell(key, NotPlaced())
+    raise HalftoneError("output-exists", path=str(path))
+
+
+def settle(ledger: Ledger) -> tuple[int, int]:
+    """Decide what became of files that were about to appear when a head ended: (files that are there, jobs that wait again).
+
+    A file counts only where its bytes are those that the ledger names: another one at that place is not the job's.
+    """
+    there = lost = 0
+    for job in ledger.in_state("placing"):
+        path = Path(job.place or job.output)
+        clear_once(path.parent)
+        if job.digest is not None and file_digest(path) == job.digest:
+            ledger.tell(job.key, Placed())
+            there += 1
+        else:
+            ledger.tell(job.key, NotPlaced())
+            lost += 1
+    return there, lost
+
+
+def file_digest(path: Path) -> str | None:
+    """The SHA-256 of a regular file; None where there is none that can be read."""
+    digest = hashlib.sha256()
+    try:
+        with open_regular(str(path)) as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def unsound(ledger: Ledger) -> tuple[str, ...]:
+    """Places of finished jobs where the file is gone, or is another one."""
+    return tuple(job.place for job in ledger.in_state("done") if job.place and file_digest(Path(job.place)) != job.digest)

@@ -1,0 +1,171 @@
+"""By what a model is recognised on another machine: the hashes of its files."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import LANCZOS, LATENT, PictureRequest, file_name
+from halftone.contract.vocabulary import POCKET
+from halftone.contract.wording import Words
+from halftone.library.files.folder import INDEX
+from halftone.library.files.model_hash import model_hash
+from halftone.library.models import describe
+from halftone.settings.places import resources
+from halftone.settings.store import Settings
+
+_WHOLE: Final = 64
+"""Digits of a whole SHA-256."""
+
+
+class FilePrint(msgspec.Struct, frozen=True, kw_only=True):
+    """name: inside the model's folder, with / between folders; "" of a model that is a file. digest: SHA-256."""
+
+    name: str
+    size: int
+    digest: str
+
+
+class ModelPrint(msgspec.Struct, frozen=True, kw_only=True):
+    """path: as the head's requests name it; name: its last part, for sentences."""
+
+    path: str
+    name: str
+    files: tuple[FilePrint, ...]
+
+    @property
+    def is_folder(self) -> bool:
+        return self.files[0].name != ""
+
+
+def print_of(path: str) -> ModelPrint:
+    """Read all files of a model, or of what is used with one, and hash them. Raises HalftoneError model-missing, and
+    farm-refused for a model that lies in several files beside each other, or that cannot be read.
+    """
+    root = resources() / POCKET if path == POCKET else Path(path).expanduser().absolute()
+    if not root.exists():
+        raise HalftoneError("model-missing", path=str(root))
+    if root.is_file() and _has_parts(str(root)):
+        raise HalftoneError("farm-refused", name=root.name, why=Words("its parts lie in files of their own beside it"))
+    files = tuple(_file_print(root, file) for file in sorted(_files(root)))
+    if not files:
+        raise HalftoneError("model-empty-folder", path=str(root))
+    return ModelPrint(path=path, name=file_name(str(root)), files=files)
+
+
+def _has_parts(path: str) -> bool:
+    try:
+        return bool(describe(path).parts)
+    except HalftoneError:
+        return False  # a LoRA, or another file beside a model
+
+
+def _files(root: Path) -> Iterable[Path]:
+    """The files of a model: of a folder its index and all that its parts hold; folders beside the parts are not the model."""
+    if root.is_file():
+        return [root]
+    parts = [root / INDEX] if (root / INDEX).is_file() else []
+    if not parts:
+        return [file for file in root.rglob("*") if file.is_file()]
+    names = msgspec.json.decode((root / INDEX).read_bytes(), type=dict[str, object])
+    folders = [root / name for name, value in names.items() if isinstance(value, list) and (root / name).is_dir()]
+    return parts + [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+
+
+def _file_print(root: Path, file: Path) -> FilePrint:
+    digest = model_hash(str(file), _WHOLE, lambda: False)
+    if not digest:
+        raise HalftoneError("farm-refused", name=str(file), why=Words("it cannot be read"))
+    name = "" if file == root else file.relative_to(root).as_posix()
+    return FilePrint(name=name, size=file.stat().st_size, digest=digest)
+
+
+def models_of(request: PictureRequest) -> tuple[str, ...]:
+    """The files and folders that a request names as models, each once."""
+    return tuple(dict.fromkeys(path for path in request.models if path not in (LATENT, LANCZOS)))
+
+
+def with_paths(request: PictureRequest, places: Mapping[str, str]) -> PictureRequest:
+    """The request with other paths for its models. places: path -> path."""
+
+    def there(path: str) -> str:
+        return places.get(path, path)
+
+    hires, refiner = request.hires, request.refiner
+    return replace(
+        request,
+        model=there(request.model),
+        refiner=None if refiner is None else replace(refiner, path=there(refiner.path)),
+        hires=None if hires is None else replace(hires, upscaler=there(hires.upscaler)),
+        vae=None if request.vae is None else there(request.vae),
+        transformer=None if request.transformer is None else there(request.transformer),
+        inversions=tuple(map(there, request.inversions)),
+        loras=tuple(replace(one, path=there(one.path)) for one in request.loras),
+        controls=tuple(replace(one, path=there(one.path)) for one in request.controls),
+        ip_adapters=tuple(replace(one, path=there(one.path)) for one in request.ip_adapters),
+    )
+
+
+def own_folders(settings: Settings) -> tuple[str, ...]:
+    """Where a node looks for models, and for what is used with them."""
+    return (*settings.model_folders, *settings.lora_folders, *settings.embedding_folders, *settings.upscaler_folders)
+
+
+class OwnModels:
+    """The models of a node, found by the hashes of their files. folders: asked for at each search."""
+
+    def __init__(self, folders: Callable[[], Iterable[str]]) -> None:
+        self._folders = folders
+        self._found: dict[tuple[FilePrint, ...], str] = {}
+
+    def find(self, wanted: ModelPrint) -> str:
+        """The path of this very model here. Raises HalftoneError farm-model: it is missing, or another one has its name."""
+        known = self._found.get(wanted.files)
+        if known is not None and self._is(known, wanted):
+            return known
+        namesake = ""
+        for path in self._candidates(wanted):
+            if self._is(path, wanted):
+                self._found[wanted.files] = path
+                return path
+            namesake = path if file_name(path) == wanted.name or path == POCKET else namesake
+        if namesake:
+            why = Words("the model of this name at {0} is another one: its contents differ", (namesake,))
+        else:
+            why = Words("no model folder of this node has a file with its contents")
+        raise HalftoneError("farm-model", name=wanted.name, why=why)
+
+    def _candidates(self, wanted: ModelPrint) -> Iterable[str]:
+        """Paths of the same kind and the same size, or the same name."""
+        if wanted.path == POCKET:
+            return [POCKET]
+        first = wanted.files[0]
+        found = list[str]()
+        for root in self._folders():
+            for folder, folders, names in os.walk(os.path.expanduser(root), followlinks=True):
+                folders.sort()
+                if wanted.is_folder:
+                    found += [folder] if os.path.isfile(os.path.join(folder, first.name)) else []
+                    continue
+                paths = (os.path.join(folder, name) for name in sorted(names))
+                found += [path for path in paths if file_name(path) == wanted.name or _size(path) == first.size]
+        return dict.fromkeys(found)
+
+    def _is(self, path: str, wanted: ModelPrint) -> bool:
+        """Whether every file is there with the same contents; sizes are compared first, as hashing takes long."""
+        root = resources() / POCKET if path == POCKET else Path(path)
+        files = [(str(root / one.name) if one.name else str(root), one) for one in wanted.files]
+        if any(_size(file) != one.size for file, one in files):
+            return False
+        return all(model_hash(file, _WHOLE, lambda: False) == one.digest for file, one in files)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1

@@ -1,0 +1,127 @@
+"""The life of one job of the farm, as pure transitions. An event that belongs to an older attempt changes nothing."""
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from halftone.contract.errors import ErrorFacts
+
+State = Literal["waiting", "leased", "placing", "done", "failed", "aside", "cancelled"]
+"""waiting: for a card; leased: given to one; placing: its result is at the head, and its file is about to appear; done: the file
+is there; failed: with an error that another attempt would meet again; aside: it ended two workers."""
+
+MOST_DEATHS: Final = 2
+"""Workers that a job may end before it is set aside."""
+OPEN: Final[tuple[State, ...]] = ("waiting", "leased", "placing")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the ledger. kind: jobs of one kind need the same models and the same memory; attempt: counts from 1, 0 before the
+    first; deaths: workers that ended while they ran it; place, digest: the file as it is about to appear, and its SHA-256.
+    """
+
+    key: str
+    user: str = ""
+    kind: str = ""
+    output: str = ""
+    state: State = "waiting"
+    attempt: int = 0
+    deaths: int = 0
+    lease: str | None = None
+    owner: str | None = None
+    place: str | None = None
+    digest: str | None = None
+    error: ErrorFacts | None = None
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """Given to a card with others of its kind. owner: the node."""
+
+    lease: str
+    owner: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The attempt will give no result. died: a worker ended while it ran the job; error: what is known of that."""
+
+    attempt: int
+    died: bool = False
+    error: ErrorFacts | None = None
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """Its bytes are at the head, which is about to write them as `place`."""
+
+    attempt: int
+    place: str
+    digest: str
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """The file is on the disk."""
+
+
+class NotPlaced(msgspec.Struct, frozen=True):
+    """The head ended before the file appeared: the bytes are gone."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """It ended with an error. attempt: None for one that was never begun."""
+
+    attempt: int | None
+    error: ErrorFacts
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """Nobody wants it any more."""
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The user wants another try of what did not end well."""
+
+
+Happening = Leased | Lost | Arrived | Placed | NotPlaced | Failed | Cancelled | Again
+
+
+def after(job: Job, happening: Happening) -> Job | None:
+    """The job after what happened; None where it does not concern the job as it is."""
+    match happening:
+        case Leased():
+            if job.state != "waiting":
+                return None
+            return replace(job, state="leased", attempt=job.attempt + 1, lease=happening.lease, owner=happening.owner)
+        case Lost():
+            return _after_loss(job, happening) if _is_running(job, happening.attempt) else None
+        case Arrived():
+            if not _is_running(job, happening.attempt):
+                return None
+            return replace(_free(job), state="placing", place=happening.place, digest=happening.digest)
+        case Placed():
+            return replace(job, state="done") if job.state == "placing" else None
+        case NotPlaced():
+            return replace(job, state="waiting", place=None, digest=None) if job.state == "placing" else None
+        case Failed():
+            begun = happening.attempt is not None
+            if not (_is_running(job, happening.attempt) if begun else job.state == "waiting"):
+                return None
+            return replace(_free(job), state="failed", error=happening.error)
+        case Cancelled():
+            return replace(_free(job), state="cancelled") if job.state in ("waiting", "leased") else None
+        case Again():
+            again = job.state in ("failed", "aside", "cancelled")
+            return replace(job, state="waiting", deaths=0, error=None) if again else None
+
+
+def _is_running(job: Job, attempt: int | None) -> bool:
+    return job.state == "leased" and job.attempt == attempt
+
+
+def _after_loss(job: Job, loss: Lost) -> Job:
+    deaths = job.deaths + loss.died
+    aside = deaths >= MOST_DEATHS
+    return replace(_free(job), state="aside" if aside else "waiting", deaths=deaths, error=loss.error if aside else None)
+
+
+def _free(job: Job) -> Job:
+    return replace(job, lease=None, owner=None)

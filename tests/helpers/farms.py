@@ -1,0 +1,78 @@
+"""A farm in one process, without Ray: real nodes with real worker processes, and a head."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from halftone.farm.head import Head
+from halftone.farm.jobs import read_jobs
+from halftone.farm.ledger import Ledger
+from halftone.farm.node import Node
+from halftone.farm.talk import NodeGoneError, NodePort, Told
+from halftone.settings.store import Settings
+
+PATIENCE_SECONDS = 120.0
+
+
+def lines(folder: Path, count: int, **fields: object) -> Path:
+    """A file with so many jobs, each a picture of its own."""
+    small = {"width": 64, "height": 64, "steps": 1, "numerics": {"precision": "float32"}}
+    path = folder / "jobs.jsonl"
+    rows = [
+        {"key": f"j{n:02}", "prompt": "a red sun", "seed": n, "output": str(folder / f"j{n:02}.png"), **small, **fields}
+        for n in range(count)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def submit(ledger: Ledger, path: Path, user: str = "ann") -> tuple[str, ...]:
+    return ledger.submit(read_jobs(path, user, Settings(), lambda key: ledger.job(key) is not None))
+
+
+class Cuttable:
+    """A node that can be cut off, and paused. told: what came of it."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.cut = False
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.told: list[Told] = []
+
+    async def take(self, seconds: float) -> tuple[Told, ...]:
+        told = await self.node.take(seconds)
+        await self.flowing.wait()
+        if self.cut:
+            raise NodeGoneError("cut off")
+        self.told += told
+        return told
+
+    def __getattr__(self, name: str) -> object:
+        if self.cut:
+            raise NodeGoneError("cut off")
+        return getattr(self.node, name)
+
+
+@asynccontextmanager
+async def nodes(count: int, *options: str) -> AsyncIterator[dict[str, Cuttable]]:
+    """So many nodes on this machine."""
+    made = {f"node {number}": Cuttable(Node(*options)) for number in range(count)}
+    try:
+        yield made
+    finally:
+        for one in made.values():
+            await one.node.close()
+
+
+def head(ledger: Ledger, there: Mapping[str, Cuttable], **options: float | bool) -> Head:
+    async def known() -> Mapping[str, NodePort]:
+        return {name: one for name, one in there.items() if not one.cut}  # pyright: ignore[reportReturnType] - by __getattr__
+
+    return Head(ledger, known, **options)  # pyright: ignore[reportArgumentType]
+
+
+async def until_over(made: Head) -> None:
+    await asyncio.wait_for(made.run(until_over=True), PATIENCE_SECONDS)

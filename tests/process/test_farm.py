@@ -1,0 +1,138 @@
+"""Head and nodes with real worker processes, without Ray: what must hold on any farm."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from tests.helpers.farms import head, lines, nodes, submit, until_over
+from tests.helpers.scripted import ENGINE, Crash, Picture, Touch, Wait, environment
+from tests.helpers.workers import Worker, paint
+
+from halftone.farm.ledger import Ledger
+from halftone.farm.states import Cancelled
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def play(monkeypatch: pytest.MonkeyPatch, script: dict[str, list[object]]) -> None:
+    """Let the workers of all nodes play a script. Keys are job ids with their attempt: "j00@1"."""
+    for name, value in environment(script).items():  # pyright: ignore[reportArgumentType]
+        monkeypatch.setenv(name, value)
+
+
+def states(ledger: Ledger) -> dict[str, str]:
+    return {job.key: job.state for job in ledger.in_state("waiting", "leased", "placing", "done", "failed", "aside", "cancelled")}
+
+
+def test_pictures_of_two_nodes_are_those_of_this_machine_byte_for_byte(ledger: Ledger, tmp_path: Path) -> None:
+    """The real engine; one node is cut off on the way."""
+    path = lines(tmp_path, 8)
+    submit(ledger, path)
+
+    async def run() -> None:
+        async with nodes(2) as there:
+            made = asyncio.create_task(until_over(head(ledger, there, most=2)))
+            while sum(state == "done" for state in states(ledger).values()) < 3:
+                await asyncio.sleep(0.02)
+            there["node 1"].cut = True
+            await made
+
+    asyncio.run(run())
+    assert set(states(ledger).values()) == {"done"}
+    with Worker(patience=120.0) as local:
+        local.ready()
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            name, output = row.pop("key"), Path(row.pop("output"))
+            row["numerics"] = None
+            request = {name: value for name, value in row.items() if value is not None}
+            local.send(_local(name, request, tmp_path / f"local-{output.name}"))
+            assert local.end(name).error is None
+            assert (tmp_path / f"local-{output.name}").read_bytes() == output.read_bytes()
+    assert len(list(tmp_path.glob("j*.png"))) == 8
+    assert [one.name for one in tmp_path.iterdir() if one.name.endswith(".part")] == []
+    lost = [one for one in ledger.attempts() if one.outcome != "done"]
+    assert len(lost) <= 4, "no more than the leases of the node that went"
+    assert {one.owner for one in lost} <= {"node 1"}
+
+
+def _local(name: str, request: dict[str, object], output: Path) -> object:
+    from msgspec.structs import replace
+
+    from halftone.contract.request import Numerics
+
+    command = paint(name, output=str(output), **request)  # pyright: ignore[reportArgumentType]
+    return replace(command, request=replace(command.request, numerics=Numerics(precision="float32"), device="cpu"))
+
+
+def test_a_job_that_ends_two_workers_is_set_aside_by_name(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, {"j01@1": [Crash(how="kill")], "j01@2": [Crash(how="kill")]})
+    submit(ledger, lines(tmp_path, 4))
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            await until_over(head(ledger, there))
+
+    asyncio.run(run())
+    assert states(ledger) == {"j00": "done", "j01": "aside", "j02": "done", "j03": "done"}
+    job = ledger.job("j01")
+    assert job is not None
+    assert job.error is not None
+    assert (job.deaths, job.error.code) == (2, "worker-lost")
+    assert not (tmp_path / "j01.png").exists()
+
+
+def test_cancel_reaches_a_running_job(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "it runs"
+    play(monkeypatch, {"j00@1": [Touch(path=str(here)), Wait(path=str(tmp_path / "never")), Picture()]})
+    submit(ledger, lines(tmp_path, 2))
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            made = asyncio.create_task(until_over(head(ledger, there)))
+            while not here.exists():
+                await asyncio.sleep(0.02)
+            ledger.tell("j00", Cancelled())
+            await made
+
+    asyncio.run(run())
+    assert states(ledger) == {"j00": "cancelled", "j01": "done"}
+    assert not (tmp_path / "j00.png").exists()
+
+
+def test_a_paused_node_comes_back_after_its_lease_was_given_away(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file, one row."""
+    play(monkeypatch, {})
+    submit(ledger, lines(tmp_path, 6))
+
+    async def run() -> None:
+        async with nodes(2, "--engine", ENGINE) as there:
+            paused = there["node 0"]
+            paused.flowing.clear()
+            task = asyncio.create_task(head(ledger, there, lease_seconds=2.0, most=3).run())
+            while not ledger.is_over():
+                await asyncio.sleep(0.05)
+            before = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+            paused.flowing.set()
+            while not paused.told:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.3)
+            assert {path.name: path.read_bytes() for path in tmp_path.glob("*.png")} == before
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert set(states(ledger).values()) == {"done"}
+    assert len(list(tmp_path.glob("*.png"))) == 6
+    outcomes = [(one.owner, one.outcome) for one in ledger.attempts()]
+    assert ("node 0", "expired") in outcomes
+    assert ("node 0", "done") not in outcomes

@@ -1,0 +1,207 @@
+"""The ledger and the files of the head: once each, whatever ends in between."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.messages import Generate
+from halftone.contract.request import PictureRequest
+from halftone.farm.ledger import Ledger, Wanted
+from halftone.farm.placing import digest_of, place, settle, unsound
+from halftone.farm.states import Arrived, Cancelled, Failed, Job, Placed
+
+DATA = b"the bytes of a picture"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite", clock) as opened:
+        yield opened
+
+
+def jobs(folder: Path, *keys: str, user: str = "ann", kind: str = "k") -> list[Wanted]:
+    return [
+        Wanted(
+            Job(key=key, user=user, kind=kind, output=str(folder / f"{key}.png")),
+            Generate(job=key, request=PictureRequest(prompt=key)),
+            (),
+        )
+        for key in keys
+    ]
+
+
+def state(ledger: Ledger, key: str) -> str:
+    job = ledger.job(key)
+    assert job is not None
+    return job.state
+
+
+def leased(ledger: Ledger, owner: str = "n", most: int = 10) -> dict[str, int]:
+    lease = ledger.lease(owner, "cpu", ("k",), most, 60.0)
+    return {} if lease is None else {job.key: job.attempt for job in lease.jobs}
+
+
+def test_a_job_from_its_submission_to_its_file(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.submit(jobs(tmp_path, "a", "b")) == ()
+    assert leased(ledger) == {"a": 1, "b": 1}
+    assert leased(ledger) == {}
+    assert place(ledger, "a", 1, DATA) == tmp_path / "a.png"
+    assert (tmp_path / "a.png").read_bytes() == DATA
+    assert ledger.counts() == {"ann": {"done": 1, "leased": 1}}
+    assert not ledger.is_over()
+    assert unsound(ledger) == ()
+    (tmp_path / "a.png").write_bytes(b"changed")
+    assert unsound(ledger) == (str(tmp_path / "a.png"),)
+
+
+def test_what_is_known_is_not_filed_twice(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    assert ledger.submit(jobs(tmp_path, "a", "b")) == ("a",)
+    assert [job.key for job in ledger.in_state("waiting")] == ["a", "b"]
+
+
+def test_two_open_jobs_never_have_one_output(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    (second,) = jobs(tmp_path, "a")
+    other = Wanted(Job(key="other", user="ann", kind="k", output=second.job.output), second.command, ())
+    with pytest.raises(sqlite3.IntegrityError):
+        ledger.submit([*jobs(tmp_path, "c"), other])
+    assert ledger.job("c") is None, "all or none"
+    ledger.tell("a", Cancelled())
+    ledger.submit([other])
+    assert state(ledger, "other") == "waiting"
+
+
+def test_a_node_that_comes_back_after_its_lease_was_given_away(ledger: Ledger, tmp_path: Path, clock: Clock) -> None:
+    """One file, one row: the older attempt writes nothing, before and after the newer one."""
+    ledger.submit(jobs(tmp_path, "a"))
+    assert leased(ledger, "paused") == {"a": 1}
+    clock.time += 61
+    assert [job.key for job in ledger.expire()] == ["a"]
+    assert leased(ledger, "other") == {"a": 2}
+    assert place(ledger, "a", 1, b"late") is None
+    assert list(tmp_path.glob("*.png")) == []
+    assert place(ledger, "a", 2, DATA) == tmp_path / "a.png"
+    assert place(ledger, "a", 1, b"late") is None
+    assert [path.read_bytes() for path in tmp_path.glob("*.png")] == [DATA]
+    assert [(one.owner, one.outcome) for one in ledger.attempts()] == [("paused", "expired"), ("other", "done")]
+
+
+def test_a_node_that_is_heard_keeps_its_leases(ledger: Ledger, tmp_path: Path, clock: Clock) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    leased(ledger)
+    for _ in range(5):
+        clock.time += 50
+        ledger.renew("n", 60.0)
+        assert ledger.expire() == ()
+
+
+def test_only_what_ran_on_a_lost_node_counts_as_its_death(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "bad", "good"))
+    error = ErrorFacts(code="internal")
+    for owner in ("first", "second"):
+        assert leased(ledger, owner).keys() == {"bad", "good"}
+        ledger.lost(owner, ("bad",), error)
+    assert (state(ledger, "bad"), state(ledger, "good")) == ("aside", "waiting")
+    bad = ledger.job("bad")
+    assert bad is not None
+    assert bad.error == error
+
+
+def test_the_head_ends_between_file_and_row(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    leased(ledger)
+    ledger.tell("a", Arrived(1, str(tmp_path / "a.png"), digest_of(DATA)))
+    (tmp_path / "a.png").write_bytes(DATA)
+    assert settle(ledger) == (1, 0)
+    assert state(ledger, "a") == "done"
+    assert leased(ledger) == {}, "it is not made again"
+
+
+@pytest.mark.parametrize("there", [None, b"", b"a foreign picture", DATA[:-1]])
+def test_a_foreign_file_or_none_is_never_taken_as_done(ledger: Ledger, tmp_path: Path, there: bytes | None) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    leased(ledger)
+    ledger.tell("a", Arrived(1, str(tmp_path / "a.png"), digest_of(DATA)))
+    if there is not None:
+        (tmp_path / "a.png").write_bytes(there)
+    assert settle(ledger) == (0, 1)
+    assert leased(ledger) == {"a": 2}
+    placed = place(ledger, "a", 2, DATA)
+    assert placed == tmp_path / ("a.png" if there is None else "a-2.png")
+    assert placed is not None
+    assert placed.read_bytes() == DATA
+    if there is not None:
+        assert (tmp_path / "a.png").read_bytes() == there
+
+
+def test_a_file_that_cannot_be_written_leaves_the_job_waiting(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "folder").write_bytes(b"no folder")
+    ledger.submit(jobs(tmp_path / "folder", "a"))
+    leased(ledger)
+    with pytest.raises(HalftoneError, match=r"folder"):
+        place(ledger, "a", 1, DATA)
+    assert state(ledger, "a") == "waiting"
+
+
+def test_no_unfinished_file_is_left(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    leased(ledger)
+    place(ledger, "a", 1, DATA)
+    assert sorted(path.name for path in tmp_path.iterdir() if "ledger" not in path.name) == ["a.png"]
+
+
+def test_users_take_turns(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, *(f"a{n}" for n in range(6)), user="ann"))
+    first = leased(ledger, most=2)
+    ledger.submit(jobs(tmp_path, *(f"b{n}" for n in range(4)), user="bob"))
+    given = [first, *(leased(ledger, most=2) for _ in range(4))]
+    assert [min(keys)[0] for keys in given] == ["a", "a", "b", "a", "b"]
+    assert leased(ledger) == {}
+
+
+def test_a_card_gets_only_the_kinds_that_fit(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "large", kind="too large"))
+    assert leased(ledger) == {}
+    assert [kind.kind for kind in ledger.open_kinds()] == ["too large"]
+    lease = ledger.lease("n", "cpu", ("k", "too large"), 5, 60.0)
+    assert lease is not None
+    assert ledger.open_kinds() == ()
+
+
+def test_a_head_that_begins_anew_takes_all_leases_back(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit(jobs(tmp_path, "a", "b", "c"))
+    leased(ledger, most=2)
+    ledger.tell("b", Failed(1, ErrorFacts(code="internal")))
+    assert ledger.forget_leases() == 1
+    assert leased(ledger) == {"a": 2, "c": 1}
+
+
+def test_the_ledger_is_as_it_was_when_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as first:
+        first.submit(jobs(tmp_path, "a"))
+        leased(first)
+        place(first, "a", 1, DATA)
+        before = first.job("a")
+    with Ledger(path) as second:
+        assert second.job("a") == before
+        assert before is not None
+        assert (before.state, before.digest) == ("done", digest_of(DATA))
+        assert second.tell("a", Placed()) is None
