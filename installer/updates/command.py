@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,8 @@ from installer.updates.install import Found, Hearer, Here
 from installer.updates.reasons import UpdateError
 
 SCHEMA: Final = 1
+_PAUSE: Final = 0.1
+"""Seconds between two reports of progress."""
 STAGES: Final = {
     "download": "Copying the update",
     "unpack": "Unpacking it",
@@ -131,7 +134,7 @@ def _put(content: Mapping[str, object]) -> None:
 
 def as_lines() -> Hearer:
     """For the window: an object a line, on stderr."""
-    stage = ""
+    stage, last = "", 0.0
 
     def say(**content: object) -> None:
         sys.stderr.write(json.dumps({"stage": stage, **content}) + "\n")
@@ -142,7 +145,13 @@ def as_lines() -> Hearer:
         stage = name
         say()
 
-    return Hearer(begin, lambda done, total: say(done=done, total=total), lambda line: say(line=line))
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        if done == total or time.monotonic() - last >= _PAUSE:
+            last = time.monotonic()
+            say(done=done, total=total)
+
+    return Hearer(begin, progress, lambda line: say(line=line))
 
 
 def silent() -> Hearer:

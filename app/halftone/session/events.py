@@ -29,6 +29,7 @@ from halftone.session.state import (
     Sheet,
     TrainingRun,
 )
+from halftone.session.update_state import Updating
 from halftone.settings.store import Settings
 
 
@@ -211,6 +212,7 @@ class Replaced:
         | Library
         | Healths
         | GalleryState
+        | Updating
     )
 
 
