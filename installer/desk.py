@@ -1,16 +1,21 @@
 """Every start that needs more than finding the environment: setting up, system libraries, the tests, the menu entry."""
 
+import _thread
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 
 from installer import build, gates, places, runner, shortcut, systemlibs
 from installer.places import Wanted
 from installer.start import become, clean, hold
 from installer.words import LaunchError, Reporter, fail, open_log
+
+WHILE_INPUT = "--while-input-is-open"
 
 
 def log_folder(environ: Mapping[str, str]) -> str | None:
@@ -51,9 +56,22 @@ def report_mistake(error: BaseException) -> None:
         fail(reporter, sentence, sys.argv[1:])
 
 
+def stop_without_input() -> None:
+    """Stop as on a signal when the input ends: whoever started this set-up was stopped or killed, and nobody waits for it."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        _thread.interrupt_main(signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def prepare(words: Sequence[str], env: str | None, want: Wanted, environ: Mapping[str, str], reporter: Reporter) -> str:
     """The environment for this command, and the system libraries when it opens windows."""
     runner.stop_on_signals()
+    if WHILE_INPUT in words:
+        stop_without_input()
     command = words[0]
     if env is None:
         tell_desktop("Setting up, this takes a few minutes once.", words)

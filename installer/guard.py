@@ -9,7 +9,7 @@ import sys
 from collections.abc import Generator
 from typing import IO
 
-from installer import places
+from installer import places, versions
 from installer.words import Reporter
 
 LOCK = "setup.lock"
@@ -78,12 +78,13 @@ def remove(folder: str) -> None:
 def sweep(home: str, keep: str | None) -> None:
     """Delete what earlier set-ups left: environments no longer current, and all that an interrupted one had begun.
 
-    Call with the lock held; then whatever is not current and not in use belongs to nobody. HALFTONE_HOME may hold other things of
-    its owner, so only names that the launcher itself makes are touched.
+    Call with the lock held; then whatever is not current, not in use and not of another version belongs to nobody. HALFTONE_HOME
+    may hold other things of its owner, so only names that the launcher itself makes are touched.
     """
+    spared = versions.spared(home, keep)
     for name in os.listdir(home):
         path = os.path.join(home, name)
-        if not OURS.fullmatch(name) or path == keep or (os.path.isdir(path) and in_use(path)):
+        if not OURS.fullmatch(name) or path == keep or path in spared or (os.path.isdir(path) and in_use(path)):
             continue
         if os.path.isdir(path):
             remove(path)

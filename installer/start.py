@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from installer import places
+from installer import places, versions
 
 HELP = ("--help", "-h")
 OWN_COMMANDS = (
@@ -75,11 +75,14 @@ def become(env: str, words: list[str], environ: Mapping[str, str]) -> int:
     python = places.python_in(env)
     # -P: a file called torch.py in the folder the user happens to stand in must not be imported.
     command = [python, *words[1:]] if words[:1] == ["python"] else [python, "-P", "-m", "halftone", *words]
-    environ = {**environ, "HALFTONE_COMMAND": called(sys.argv[0]), **found_in_place(env)}
+    return turn_into(command, {**environ, "HALFTONE_COMMAND": called(sys.argv[0]), **found_in_place(env)})
+
+
+def turn_into(command: list[str], environ: Mapping[str, str]) -> int:
     if sys.platform != "win32":
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(python, command, environ)
+        os.execve(command[0], command, environ)
     import subprocess
 
     with subprocess.Popen(command, env=environ) as child:
@@ -102,7 +105,23 @@ def tell_own_commands() -> None:
 
 
 def find_ready(want: places.Wanted, environ: Mapping[str, str]) -> str | None:
-    return next((env for home in places.homes(environ) if (env := places.ready(home, want))), None)
+    homes = places.homes(environ)
+    found = next((env for home in homes if (env := places.ready(home, want))), None)
+    if found is None and places.is_packaged():  # Versions with other packages keep their environments beside the current one.
+        found = next((env for home in homes if os.path.isdir(home) for env in versions.environments(home, want)), None)
+    return found
+
+
+def pass_on(words: Sequence[str]) -> int | None:
+    """Start the newer version that an update brought; None where this one is to start."""
+    choice = versions.choose(places.ROOT, os.environ)
+    if choice.damaged:
+        what = f"version {os.path.basename(choice.path)}" if choice.path else "the package's own version"
+        sys.stderr.write(f"An update is damaged ({choice.damaged}); Halftone starts {what}: update again.\n")
+    if not choice.path:
+        return None
+    launcher = os.path.join(choice.path, "installer", "launch.py")
+    return turn_into([sys.executable or "python3", launcher, *words], {**os.environ, versions.PACKAGE: places.ROOT})
 
 
 def one_sentence(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
@@ -116,6 +135,8 @@ def one_sentence(_kind: type[BaseException], error: BaseException, _trace: Trace
 
 def start(words: Sequence[str]) -> int:
     sys.excepthook = one_sentence
+    if (code := pass_on(words)) is not None:
+        return code
     words = list(words) or ["gui"]
     command = words[0]
     if command in ("setup", "ready", "shortcut") and any(word in HELP for word in words[1:]):
@@ -134,6 +155,12 @@ def start(words: Sequence[str]) -> int:
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
     if command == "ready" and env is not None:
         return 0
+    if command == "update" and env is None:
+        from installer.updates.command import main
+
+        return main(words[1:])
+    if os.environ.get(versions.PACKAGE):
+        hold(places.ROOT)  # An update leaves the version of an open window in its place.
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)
         return become(env, words, clean(os.environ))

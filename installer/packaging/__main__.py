@@ -2,8 +2,10 @@
 
     python3 -m installer.packaging fetch [TARGET …]     downloads uv's wheels into the cache, the one step that needs a network
     python3 -m installer.packaging build [KIND …]       builds deb, appimage, windows and macos, as far as the tools are there
+    python3 -m installer.packaging update [TARGET …]    makes updates, signed with the private key of --key
+    python3 -m installer.packaging key                  prints the line of installer/updates/update-key.txt for that key
 
-Options: --cache DIR (build/wheels), --out DIR (dist).
+Options: --cache DIR (build/wheels), --out DIR (dist); for updates --key FILE.pem, --notes FILE (English), --notes-zh FILE.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from installer.packaging import appimage, debian, macos, wheel_cache, windows
+from installer.packaging import appimage, debian, macos, updates, wheel_cache, windows
 from installer.packaging.payload import Release, release
 from installer.places import ROOT
 from installer.words import LaunchError
@@ -40,12 +42,15 @@ LARGEST: Final = 50_000_000
 
 def arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m installer.packaging", description="Builds Halftone's packages.")
-    parser.add_argument("action", choices=("fetch", "build"))
-    parser.add_argument("names", nargs="*", help="targets to fetch, kinds to build; all by default")
+    parser.add_argument("action", choices=("fetch", "build", "update", "key"))
+    parser.add_argument("names", nargs="*", help="targets to fetch or to update, kinds to build; all by default")
     parser.add_argument("--cache", default=os.path.join(ROOT, "build", "wheels"), help="the folder of uv's wheels")
     parser.add_argument("--out", default=os.path.join(ROOT, "dist"), help="where packages go")
+    parser.add_argument("--key", default="", help="the private Ed25519 key that signs updates, in PEM, outside of the repository")
+    parser.add_argument("--notes", default="", help="a text file that says what is new")
+    parser.add_argument("--notes-zh", default="", help="the same in Chinese")
     found = parser.parse_args(words)
-    known = wheel_cache.pins() if found.action == "fetch" else KINDS
+    known = KINDS if found.action == "build" else wheel_cache.pins()
     if unknown := [name for name in found.names if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     return found
@@ -78,11 +83,24 @@ def build(names: list[str], cache: str, folder: str) -> list[str]:
     return paths
 
 
+def update(asked: argparse.Namespace) -> None:
+    """Make the updates of the checkout. Raises LaunchError."""
+    paths = zip(updates.LANGUAGES, (asked.notes, asked.notes_zh), strict=True)
+    said = updates.notes({language: path for language, path in paths if path})
+    for target in asked.names or wheel_cache.pins():
+        made = updates.build(asked.cache, target, release(), asked.out, asked.key, said)
+        print(f"{made.manifest}\n{made.archive}  {os.path.getsize(made.archive) / 1e6:.1f} MB")
+
+
 def main(words: list[str]) -> int:
     asked = arguments(words)
     try:
         if asked.action == "fetch":
             wheel_cache.fill(asked.cache, asked.names or list(wheel_cache.pins()))
+        elif asked.action == "key":
+            print(updates.key_line(asked.key))
+        elif asked.action == "update":
+            update(asked)
         else:
             build(asked.names, asked.cache, asked.out)
     except (LaunchError, subprocess.CalledProcessError) as error:

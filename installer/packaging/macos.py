@@ -2,12 +2,9 @@
 
 import os
 import plistlib
-import time
-import zipfile
-from collections.abc import Mapping
 from typing import Final
 
-from installer.packaging.payload import Entry, Release, payload
+from installer.packaging.payload import Entry, Release, payload, write_zip
 from installer.places import ROOT
 
 _HERE: Final = os.path.join(ROOT, "installer", "packaging", "macos")
@@ -33,7 +30,7 @@ def write_bundle(files: dict[str, Entry], made: Release, path: str) -> None:
         f"{_BUNDLE}/Resources/halftone.icns": Entry(_read("../../../resources/icons/halftone.icns").data),
         f"{inside}/first-start.command": _read("first-start.command"),
     }
-    _write(files, path, made.epoch)
+    write_zip(files, path, made.epoch)
 
 
 def _read(name: str) -> Entry:
@@ -58,14 +55,3 @@ def _properties(made: Release) -> dict[str, object]:
         "LSMinimumSystemVersion": "14.0",
         "NSHighResolutionCapable": True,
     }
-
-
-def _write(files: Mapping[str, Entry], path: str, epoch: int) -> None:
-    """Write a zip archive with rights of Unix and fixed times, which a zip holds in steps of two seconds."""
-    moment = time.gmtime(max(epoch, 315_532_800))[:6]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, entry in sorted(files.items()):
-            info = zipfile.ZipInfo(name, moment)
-            info.create_system = 3
-            info.external_attr = (0o100755 if entry.runs else 0o100644) << 16
-            archive.writestr(info, entry.data, zipfile.ZIP_DEFLATED, 9)

@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
+import time
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -84,3 +86,14 @@ def write_tree(files: Mapping[str, Entry], folder: str, epoch: int) -> None:
             os.utime(os.path.join(root, name), (epoch, epoch))
         os.chmod(root, 0o755)
         os.utime(root, (epoch, epoch))
+
+
+def write_zip(files: Mapping[str, Entry], path: str, epoch: int) -> None:
+    """Write a zip archive with rights of Unix and fixed times, which a zip holds in steps of two seconds."""
+    moment = time.gmtime(max(epoch, 315_532_800))[:6]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, entry in sorted(files.items()):
+            info = zipfile.ZipInfo(name, moment)
+            info.create_system = 3
+            info.external_attr = (0o100755 if entry.runs else 0o100644) << 16
+            archive.writestr(info, entry.data, zipfile.ZIP_DEFLATED, 9)

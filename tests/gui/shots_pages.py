@@ -26,6 +26,8 @@ from halftone.gui import i18n, theme
 from halftone.gui.device.device_page import DevicePage
 from halftone.gui.health.health_page import HealthPage
 from halftone.gui.settings.settings_page import SettingsPage
+from halftone.session.events import Replaced
+from halftone.session.update_state import Offer, Updating, refusal
 from halftone.settings.store import Settings
 
 Shot = tuple[str, Callable[[], QWidget]]
@@ -237,6 +239,33 @@ def searched() -> SettingsPage:
     return page
 
 
+_OFFER = Offer(
+    version="0.3.0",
+    present="0.1.0",
+    date="2026-11-25",
+    source="https://updates.example.org/halftone/halftone-linux-x86_64.update",
+    size=31_240_000,
+    unpacked=78_100_000,
+    environment=True,
+    agreed="",
+    notes={
+        "en": "Several sizes in one queue.\nThe gallery keeps its place.",
+        "zh_CN": "一个队列可有多种尺寸。\n图库会保留位置。",
+    },
+)
+
+
+def updates(state: Updating) -> Callable[[], SettingsPage]:
+    def make() -> SettingsPage:
+        page = settings_page("Updates")()
+        controller = page._controller
+        controller.session.store.take(Replaced(part=state))
+        page.refresh()
+        return page
+
+    return make
+
+
 def settings_page(name: str) -> Callable[[], SettingsPage]:
     def make() -> SettingsPage:
         page = SettingsPage(kit.desk(self_test=kit.measured())[0])
@@ -282,6 +311,18 @@ SHOTS: tuple[Shot, ...] = (
     ("settings-search", searched),
     ("settings-folders", settings_page("Folders")),
     ("settings-folders-loras", lora_folders),
+    ("settings-updates", settings_page("Updates")),
+    ("settings-updates-found", updates(Updating(stage="found", offer=_OFFER))),
+    (
+        "settings-updates-installing",
+        updates(Updating(stage="installing", offer=_OFFER, step="download", done=12_000_000, total=31_240_000)),
+    ),
+    (
+        "settings-updates-environment",
+        updates(Updating(stage="installing", offer=_OFFER, step="environment", line="[2/4] PyTorch 2.13.0")),
+    ),
+    ("settings-updates-failed", updates(Updating(stage="failed", offer=_OFFER, error=refusal("self-check", ["0.3.0", "x"])))),
+    ("settings-updates-done", updates(Updating(stage="done", offer=_OFFER))),
     ("settings-about", settings_page("About")),
 )
 

@@ -32,6 +32,7 @@ from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.help import Command, Group
 from halftone.cli.train.group import training
+from halftone.cli.update_command import update
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
@@ -71,6 +72,7 @@ def application() -> typer.Typer:
     app.command(cls=Command, epilog=_example("serve", "--port", "7861"))(serve)
     app.add_typer(farm(), name="farm")
     app.command(cls=Command, epilog=_example("guide", "health"))(guide)
+    app.command(cls=Command, epilog=_example("update", "--check"))(update)
     return app
 
 

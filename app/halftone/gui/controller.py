@@ -28,6 +28,7 @@ from halftone.session.pictures.memory_estimate import Networks
 from halftone.session.ports import Ports
 from halftone.session.session import Session
 from halftone.session.state import AppState
+from halftone.session.update_state import Updating
 from halftone.settings import store
 from halftone.settings.slots import Slot
 from halftone.settings.store import Settings
@@ -41,6 +42,7 @@ _OF_ONE_PAGE: Final = {
     "training_draft": None,
     "library": Library(),
     "healths": Healths(),
+    "updating": Updating(),
 }
 """What one page follows, each with a signal of its own, and what the Train page alone changes."""
 
@@ -81,6 +83,7 @@ class Controller(QObject):
     embeddings_changed = Signal()
     loras_changed = Signal()
     library_changed = Signal()
+    updates_changed = Signal()
     healths_changed = Signal()
     page_requested = Signal(str)
     guide_requested = Signal()
@@ -136,6 +139,7 @@ class Controller(QObject):
         listen(lambda state: state.embeddings, lambda _embeddings: self.embeddings_changed.emit())
         listen(lambda state: state.loras, lambda _loras: self.loras_changed.emit())
         listen(lambda state: state.library, lambda _library: self.library_changed.emit())
+        listen(lambda state: state.updating, lambda _updating: self.updates_changed.emit())
         listen(lambda state: state.healths, lambda _healths: self.healths_changed.emit())
         listen(lambda state: state.unclear, lambda _count: self.go("health"))
 

@@ -30,6 +30,7 @@ from halftone.session.state import (
     Sheet,
     TrainingRun,
 )
+from halftone.session.update_state import Updating
 from halftone.settings.store import Settings
 
 
@@ -227,6 +228,7 @@ class Replaced:
         | Library
         | Healths
         | GalleryState
+        | Updating
     )
 
 

@@ -58,6 +58,7 @@ from halftone.session.state import (
     renewed,
     report_key,
 )
+from halftone.session.update_state import Updating
 from halftone.settings.store import Settings
 
 _PARTS: Final = {
@@ -75,6 +76,7 @@ _PARTS: Final = {
     Library: "library",
     Healths: "healths",
     GalleryState: "gallery",
+    Updating: "updating",
 }
 """The field of the state that holds each part."""
 

@@ -35,6 +35,7 @@ from halftone.session.queue_keeper import QueueKeeper, with_drafts
 from halftone.session.state import AppState, Ended
 from halftone.session.store import Store
 from halftone.session.training import Training, TrainingMemory, TrainingPictures
+from halftone.session.updates import Updates
 from halftone.session.writing import RecordWriter, SettingsKeeper
 from halftone.settings.folders import clear_leftovers
 from halftone.settings.slots import Slot
@@ -106,6 +107,7 @@ class Session:
         store.subscribe(lambda state: state.worker == "starting", lambda on: None if on else self._late.stop())
         self.fragile = FragileMaker(store, self.models, commands)
         self.converter = Converter(store, commands)
+        self.updates = Updates(store, commands)
         self.training = Training(store, self.queue, link, self._clock)
         self.training_pictures = TrainingPictures(store, executor, self._clock)
         self.training_memory = TrainingMemory(store, executor)
@@ -176,6 +178,7 @@ class Session:
         self.library.stop()
         self.kept.finish(stopped=self._stopped, saved=saved)
         self.small_files.cancel()
+        self.updates.stop()
         self._unfinished |= {*self.fragile.stop(), *self.converter.stop()}
         self._commands.finish()  # once all are killed: one after another would be as slow as their sum
         self._link.stop()

@@ -48,6 +48,7 @@ from halftone.session.pictures.gallery_state import GalleryState
 from halftone.session.pictures.grid import Grid
 from halftone.session.pictures.history import PictureHistory
 from halftone.session.pictures.memory_estimate import Networks
+from halftone.session.update_state import Updating
 from halftone.settings.store import Settings
 
 WorkerState = Literal["starting", "ready", "lost", "refused"]
@@ -439,6 +440,7 @@ class AppState:
     fix: Fix = field(default_factory=Fix)
     networks: Networks = field(default_factory=Networks)
     gallery: GalleryState = field(default_factory=GalleryState)
+    updating: Updating = field(default_factory=Updating)
 
     @property
     def numerics(self) -> Numerics:

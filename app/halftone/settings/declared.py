@@ -553,6 +553,18 @@ _PROGRAM: Final = (
         "__name__ in a prompt becomes a line of name.txt.",
         "The seed picks the line.",
     ),
+    Setting(
+        name="updates.source",
+        synonyms="upgrade new version download",
+        field="update_source",
+        page="Updates",
+        section="Updates",
+        title="Update source",
+        sentence="A folder, a file or an HTTPS address. It is read only when you check.",
+        tooltip="Only updates signed for this build are installed.",
+        kind="text",
+        default="",
+    ),
 )
 
 DECLARED: Final[tuple[Setting, ...]] = (*_PRECISION, *_SUMS, *_ATTENTION, *_MEMORY, *_SPEED, *_SAFETY, *_PROGRAM)

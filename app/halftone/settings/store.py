@@ -56,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     styles_file: str = ""
     tags_file: str = ""
     wildcard_folders: tuple[str, ...] = ()
+    update_source: str = ""
     first_run_done: bool = False
     library_asked: bool = False
     """Whether the user answered if the model folders of other programs are to be watched."""

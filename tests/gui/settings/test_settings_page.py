@@ -93,6 +93,7 @@ def test_every_declared_setting_has_a_row(qtbot: QtBot) -> None:
     shown = set(page.numerics.rows)
     for name in ("General", "Appearance", "Notifications", "Folders"):
         shown |= set(program(page, name).rows)
+    shown |= set(page.section("Updates").rows)
     assert shown == {one.field for one in DECLARED}
 
 

@@ -15,7 +15,7 @@ from halftone.gui.i18n import say, tr
 from halftone.gui.kit.stock_widgets import Card, boxed, column, hline, icon_button, label, repolish, row, set_tone
 from halftone.gui.kit.switches import Segmented, Switch
 from halftone.gui.settings.folder_list import FoldersControl, PathControl
-from halftone.gui.settings.typed_controls import KeysControl, NumberControl, PatternControl
+from halftone.gui.settings.typed_controls import KeysControl, NumberControl, PatternControl, SourceControl
 from halftone.settings.declared import Setting
 
 CONTROL = 248
@@ -115,7 +115,7 @@ class Control(QWidget):
                 self.field.setCurrentIndex(max(0, self.field.findData(value)))
 
 
-AnyControl = Control | NumberControl | PatternControl | PathControl | FoldersControl | KeysControl
+AnyControl = Control | NumberControl | PatternControl | PathControl | FoldersControl | KeysControl | SourceControl
 
 
 class SettingRow(QFrame):

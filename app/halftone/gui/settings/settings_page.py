@@ -17,6 +17,7 @@ from halftone.gui.settings.numerics_section import NumericsSection
 from halftone.gui.settings.program_section import AboutSection, ProgramSection
 from halftone.gui.settings.setting_rows import SettingRow
 from halftone.gui.settings.shortcuts_section import ShortcutsSection, all_shortcuts
+from halftone.gui.settings.updates_section import UpdatesSection
 from halftone.settings.search import Entry, declared_entries, find
 
 SECTIONS = (
@@ -26,11 +27,12 @@ SECTIONS = (
     ("Shortcuts", "keyboard"),
     ("Folders", "folder"),
     ("Numerics", "activity"),
+    ("Updates", "refresh-cw"),
     ("About", "info"),
 )
 
 
-Section = ProgramSection | NumericsSection | ShortcutsSection | AboutSection
+Section = ProgramSection | NumericsSection | ShortcutsSection | UpdatesSection | AboutSection
 _SIDE = 208
 _NARROW_SIDE = 160
 _MOST_HITS = 12
@@ -59,7 +61,7 @@ class SettingsPage(Page):
         self.nav: dict[str, NavButton] = {}
         self._side = self._navigation()
         self.setLayout(row(self._side, self._stack, spacing=0, stretch=1))
-        self.follow(controller.changed, controller.settings_changed, controller.badges_changed)
+        self.follow(controller.changed, controller.settings_changed, controller.badges_changed, controller.updates_changed)
         self.show_section(SECTIONS[0][0])
 
     def section(self, name: str) -> Section:
@@ -70,6 +72,8 @@ class SettingsPage(Page):
                     made: Section = NumericsSection(self._controller)
                 case "Shortcuts":
                     made = ShortcutsSection(self._controller)
+                case "Updates":
+                    made = UpdatesSection(self._controller)
                 case "About":
                     made = AboutSection(self._controller)
                 case _:

@@ -1,6 +1,7 @@
 """Settings that are typed: a number, and the pattern of file names with a live example."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeySequence
@@ -8,8 +9,9 @@ from PySide6.QtWidgets import QKeySequenceEdit, QLineEdit, QWidget
 
 from halftone.gui import theme
 from halftone.gui.create.form.form_fields import NumberBox
+from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import say, tr
-from halftone.gui.kit.stock_widgets import column, label, row, set_tone, show_clear
+from halftone.gui.kit.stock_widgets import button, column, label, row, set_tone, show_clear
 from halftone.gui.settings.folder_list import WIDTH
 from halftone.settings.declared import Setting
 from halftone.settings.file_names import example, pattern_problem
@@ -111,3 +113,36 @@ class PatternControl(QWidget):
         if self.field.text() != self._value and pattern_problem(self.field.text()) is None:
             self._value = self.field.text()
             self.changed.emit(self._value)
+
+
+class SourceControl(QWidget):
+    """A folder that is chosen, or an address that is typed. `changed`: the one that was entered."""
+
+    changed = Signal(str)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._value = ""
+        self.field = QLineEdit()
+        self.field.setFont(theme.current().font("body"))
+        self.field.setPlaceholderText(tr("Folder or https://…"))
+        self.field.setAccessibleName(name)
+        show_clear(self.field)
+        self.field.editingFinished.connect(self._enter)
+        self.choose = button(tr("Choose…"), "", "folder-open", clicked=self._ask)
+        self.setFixedWidth(theme.grown(WIDTH))
+        self.setLayout(row(self.field, self.choose, spacing=8, stretch=0))
+
+    def set_value(self, value: object) -> None:
+        """Show a source without telling."""
+        self._value = str(value)
+        if not self.field.hasFocus() or self.field.text().strip() != self._value:
+            self.field.setText(self._value)
+
+    def _enter(self) -> None:
+        if (text := self.field.text().strip()) != self._value:
+            self.changed.emit(text)
+
+    def _ask(self) -> None:
+        here = Path(self._value) if self._value and "://" not in self._value else Path.home()
+        file_dialogs.ask_folder(self, here, self.changed.emit)

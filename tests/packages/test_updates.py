@@ -1,0 +1,563 @@
+"""Updates of a package: only what its key signed for it, whole or not at all, and always something that starts."""
+
+import base64
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installer import places, versions
+from installer.packaging import updates as maker
+from installer.packaging.payload import Release
+from installer.updates import manifest, unpacking
+from installer.updates.ed25519 import is_signed
+from installer.updates.manifest import Manifest
+from installer.updates.reasons import UpdateError
+from installer.words import LaunchError
+from tests.packages.updating import EPOCH, TARGET, Keys, Package, new_keys, new_package, program
+
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl, which signs"),
+    pytest.mark.skipif(os.name == "nt", reason="the stubs are of Linux or macOS"),
+]
+REFERENCES = Path(__file__).parents[1] / "references" / "ed25519.json"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return new_keys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory, keys: Keys) -> Package:
+    return new_package(tmp_path_factory.mktemp("package"), keys)
+
+
+@pytest.fixture
+def package(first: Package, tmp_path: Path) -> Package:
+    return first.copy(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def twice(first: Package, tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """The package after two updates, to 0.2.0 and 0.3.0."""
+    made = first.copy(tmp_path_factory.mktemp("twice"))
+    for version in ("0.2.0", "0.3.0"):
+        made.updated(version)
+    return made
+
+
+def test_signatures_are_judged_as_openssl_judges_them() -> None:
+    cases = json.loads(REFERENCES.read_text(encoding="utf-8"))["cases"]
+    assert {one["what"] for one in cases} > {"as signed", "S plus the order"}
+    for one in cases:
+        message, signature, key = (bytes.fromhex(one[name]) for name in ("message", "signature", "key"))
+        assert is_signed(message, signature, key) is one["valid"], one["what"]
+
+
+def test_the_test_vectors_of_rfc_8032_are_valid() -> None:
+    key = bytes.fromhex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025")
+    signature = bytes.fromhex(
+        "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+    )
+    assert is_signed(b"\xaf\x82", signature, key)
+    assert not is_signed(b"\xaf\x83", signature, key)
+    assert not is_signed(b"\xaf\x82", signature[:63], key)
+
+
+@pytest.mark.parametrize(
+    "point", ["01" + "00" * 31, "00" * 32, "00" * 31 + "80", "ec" + "ff" * 30 + "7f", "ed" + "ff" * 30 + "7f"]
+)
+def test_a_key_that_anything_fits_is_refused(point: str) -> None:
+    """With a key of small order and S = 0, R = the neutral element would be the signature of one message in eight."""
+    neutral = bytes.fromhex("01" + "00" * 31)
+    assert not any(is_signed(bytes([number]), neutral + bytes(32), bytes.fromhex(point)) for number in range(64))
+
+
+def test_an_update_is_installed_and_starts(package: Package) -> None:
+    assert package.started() == "0.1.0"
+    package.offer("0.2.0")
+    done = package.update()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Version 0.2.0 of 2023-11-14" in done.stdout
+    assert "What 0.2.0 brings." in done.stdout
+    assert "It needs no new environment." in done.stdout
+    assert package.started() == "0.2.0"
+    assert {path.name for path in package.versions.iterdir()} == {"0.2.0", "current", "update.lock"}
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+
+
+def test_a_check_shows_what_would_change_and_writes_nothing(package: Package) -> None:
+    made = package.offer("0.2.0")
+    Path(made.archive).unlink()  # so it cannot have been read
+    done = package.update("--check", "--json")
+    found = json.loads(done.stdout)["found"]
+    assert (found["version"], found["present"], found["environment"], found["notes"]) == (
+        "0.2.0", "0.1.0", False, {"en": "What 0.2.0 brings."},
+    )  # fmt: skip
+    assert not package.versions.exists()
+    command = package.command("--from", str(package.offers))
+    done = subprocess.run(command, env=package.environ(), capture_output=True, text=True, check=False, input="n\n")
+    assert "Nothing was changed." in done.stdout
+    assert not package.versions.exists()
+
+
+def test_one_older_version_is_kept(package: Package) -> None:
+    for version in ("0.2.0", "0.3.0", "0.10.0"):
+        package.updated(version)
+        assert package.started() == version
+    assert versions.kept(str(package.versions)) == ["0.10.0", "0.3.0"]
+
+
+def test_a_version_that_is_in_use_is_not_removed(package: Package) -> None:
+    package.updated("0.2.0")
+    launcher = package.root / "installer" / "launch.py"
+    waits = "import sys; print('ready', flush=True); sys.stdin.read()"
+    command = (sys.executable, str(launcher), "python", "-c", waits)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=package.environ(), text=True, **pipes) as window:  # pyright: ignore[reportArgumentType, reportCallIssue]
+        assert window.stdout is not None
+        assert window.stdout.readline() == "ready\n"
+        package.updated("0.3.0")
+        package.updated("0.4.0")
+        assert versions.kept(str(package.versions)) == ["0.4.0", "0.3.0", "0.2.0"]
+        window.communicate()
+    package.updated("0.5.0")
+    assert versions.kept(str(package.versions)) == ["0.5.0", "0.4.0"]
+
+
+def test_a_newer_package_starts_itself(package: Package, tmp_path: Path, keys: Keys) -> None:
+    package.updated("0.2.0")
+    (tmp_path / "b").mkdir()
+    newer = new_package(tmp_path / "b", keys, "0.3.0")._replace(home=package.home)
+    assert json.loads(newer.start().stdout)[0] == "0.3.0"
+    package.offer("0.2.5")
+    assert newer._replace(offers=package.offers).refused() == ("older", ["0.2.5", "0.3.0"])
+
+
+def flip(path: Path) -> None:
+    """Another byte in the place of the last one, and the same length."""
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: (folder / "app/halftone/deep/er.py").unlink(),
+        lambda folder: flip(folder / "app/halftone/deep/er.py"),
+        lambda folder: flip(folder / "resources/large.bin"),
+        lambda folder: (folder / "installer/launch.py").write_text(""),
+        lambda folder: (folder / versions.RECORD).unlink(),
+        lambda folder: (folder / versions.RECORD).write_text("[]"),
+        shutil.rmtree,
+    ],
+)
+def test_a_damaged_version_gives_way_to_the_older_one_and_then_to_the_package(
+    twice: Package, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    package = twice.copy(tmp_path)
+    harm(package.versions / "0.3.0")
+    done = package.start()
+    assert json.loads(done.stdout)[0] == "0.2.0"
+    assert "An update is damaged (0.3.0: " in done.stderr
+    shutil.rmtree(package.versions / "0.2.0")
+    done = package.start()
+    assert json.loads(done.stdout)[0] == "0.1.0"
+    assert "Halftone starts the package's own version" in done.stderr
+
+
+def test_the_same_version_again_mends_a_damaged_one(twice: Package, tmp_path: Path) -> None:
+    package = twice.copy(tmp_path)
+    flip(package.versions / "0.3.0" / "app/halftone/deep/er.py")
+    package.updated("0.3.0")
+    assert package.started() == "0.3.0"
+    assert versions.kept(str(package.versions)) == ["0.3.0", "0.2.0"]
+
+
+def test_a_file_that_was_only_touched_is_whole(twice: Package, tmp_path: Path) -> None:
+    package = twice.copy(tmp_path)
+    os.utime(package.versions / "0.3.0" / "app/halftone/__init__.py", (1, 1))
+    assert package.started() == "0.3.0"
+
+
+@pytest.mark.parametrize("text", ["", "../..", "env-00000001", "9.9.9.9.9", "\0", "0.2.0/../0.2.0"])
+def test_a_foreign_pointer_is_no_version(twice: Package, tmp_path: Path, text: str) -> None:
+    package = twice.copy(tmp_path)
+    (package.versions / places.POINTER).write_text(text, encoding="ascii")
+    assert package.started() == "0.1.0"
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_key_there_are_no_updates(package: Package) -> None:
+    package.offer("0.2.0")
+    shutil.copy(manifest.KEY_FILE, package.root / "installer/updates/update-key.txt")
+    assert package.refused() == ("no-key", [])
+    assert "This build has no update key" in package.update().stderr
+
+
+def test_the_sources_are_not_updated(package: Package) -> None:
+    package.offer("0.2.0")
+    (package.root / places.PACKAGE_NOTE).unlink()
+    assert package.refused() == ("not-packaged", [])
+
+
+def test_older_and_present_versions_are_not_installed(package: Package) -> None:
+    package.updated("0.3.0")
+    package.offer("0.2.0")
+    assert package.refused() == ("older", ["0.2.0", "0.3.0"])
+    shutil.rmtree(package.versions / "0.3.0")
+    assert package.refused() == ("older", ["0.2.0", "0.3.0"]), "damage is no way back to an old hole"
+    package.updated("0.3.0")
+    done = package.update()
+    assert (done.returncode, done.stdout) == (0, "Version 0.3.0 is installed already; nothing was changed.\n")
+
+
+def test_another_platform_is_refused(package: Package) -> None:
+    made = package.offer("0.2.0", target="windows-x86_64")
+    assert package.refused(place=made.manifest) == ("other-platform", ["windows-x86_64", TARGET])
+    assert package.refused()[0] == "unreachable", "the folder has none for this platform"
+
+
+@pytest.mark.parametrize(
+    ("harm", "code"),
+    [
+        (lambda data: data.replace(b"0.2.0", b"0.9.0"), "bad-signature"),
+        (lambda data: data.replace(b"halftone-update 1 ", b"halftone-update 1 AAAA"), "bad-signature"),
+        (lambda data: data.partition(b"\n")[2], "bad-manifest"),
+        (lambda data: b"halftone-update 1 ?\n" + data.partition(b"\n")[2], "bad-manifest"),
+        (lambda data: data[:-1], "bad-signature"),
+        (lambda data: data[:0], "bad-manifest"),
+        (lambda data: data + b" " * manifest.MOST_BYTES, "bad-manifest"),
+    ],
+)
+def test_a_manifest_that_was_changed_is_refused(package: Package, harm: Callable[[bytes], bytes], code: str) -> None:
+    path = Path(package.offer("0.2.0").manifest)
+    path.write_bytes(harm(path.read_bytes()))
+    assert package.refused()[0] == code
+    assert package.started() == "0.1.0"
+
+
+def test_a_manifest_of_another_key_is_refused(package: Package, tmp_path: Path) -> None:
+    package._replace(keys=new_keys(tmp_path)).offer("0.2.0")
+    assert package.refused()[0] == "bad-signature"
+
+
+GOOD = Manifest("0.2.0", "2026-01-01", TARGET, {"en": "new"}, "a.zip", 10, "0" * 64, 10, 1, "0" * 64, "3.11")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": "1"}, {"version": "1.0rc1"}, {"version": "01.0"}, {"version": 2}, {"archive": "../a.zip"},
+        {"archive": "a/b.zip"}, {"archive": ""}, {"size": 0}, {"size": -1}, {"size": True}, {"size": manifest.MOST_ARCHIVE + 1},
+        {"unpacked": manifest.MOST_UNPACKED + 1}, {"files": manifest.MOST_FILES + 1}, {"sha256": "0" * 63}, {"date": "today"},
+        {"notes": ["new"]}, {"notes": {"en": 1}}, {"lock": None}, {"python": "2.7"}, {"target": "../x"},
+    ],
+)  # fmt: skip
+def test_a_signed_manifest_is_still_read_strictly(keys: Keys, change: dict[str, object]) -> None:
+    key = base64.b64decode(keys.line)
+    assert manifest.verified(maker.signed(GOOD, keys.private), "it", key) == GOOD
+    bad = GOOD._replace(**change)
+    with pytest.raises(UpdateError) as raised:
+        maker.signed(bad, keys.private)
+    assert (raised.value.code, raised.value.values[1]) == ("bad-manifest", next(iter(change)))
+
+
+def test_a_newer_python_is_asked_for_where_it_is_needed() -> None:
+    with pytest.raises(UpdateError, match=r"needs Python 3\.99"):
+        manifest.judge(GOOD._replace(python="3.99"), TARGET, "0.1.0", whole=True)
+
+
+def test_an_archive_that_was_changed_is_refused(package: Package) -> None:
+    path = Path(package.offer("0.2.0").archive)
+    whole = path.read_bytes()
+    for data, code in ((whole[:-1], "wrong-size"), (whole + b"x", "wrong-size"), (whole[:-1] + b"x", "wrong-hash")):
+        path.write_bytes(data)
+        assert package.refused()[0] == code
+    path.unlink()
+    assert package.refused()[0] == "unreachable"
+    assert not [one.name for one in package.versions.iterdir() if one.name != "update.lock"]
+
+
+@pytest.mark.parametrize("place", ["http://localhost/", "ftp://localhost/", "https:///x", "/nowhere/at/all", " "])
+def test_a_place_that_is_none_is_refused(package: Package, place: str) -> None:
+    assert package.refused(place=place)[0] == ("no-source" if place == " " else "bad-address")
+
+
+def zipped(path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> list[zipfile.ZipInfo]:
+    with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that stand there twice
+        for member, data in members:
+            info = zipfile.ZipInfo(member) if isinstance(member, str) else member
+            if isinstance(member, str):
+                info.external_attr = 0o100644 << 16
+            archive.writestr(info, data)
+    with zipfile.ZipFile(path) as archive:
+        return archive.infolist()
+
+
+def member(name: str, mode: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.create_system, info.external_attr = 3, mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x", "a/../../x", "/etc/x", "a//b", "./a", "a/.", "C:/x", "a\\b", "..\\x", "con", "a/NUL.txt", "x.", "x ", "a/b:c",
+        "a\nb", "x" * 200, versions.RECORD,
+    ],
+)  # fmt: skip
+def test_names_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.zip"
+    infos = zipped(path, ("fine.py", b"1"), (name, b"2"))
+    with pytest.raises(UpdateError, match="a name that"):
+        unpacking.check(infos, GOOD._replace(files=2, unpacked=2))
+    with pytest.raises(UpdateError):
+        unpacking.unpack(str(path), GOOD._replace(files=2, unpacked=2), str(tmp_path / "out"), lambda _done, _all: None)
+    assert [one.name for one in tmp_path.iterdir()] == ["a.zip"], "nothing was written, not even the good file"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ((member("a", 0o120777),), "a link"),
+        ((member("a", 0o010644),), "not an ordinary file"),
+        ((member("a/", 0o040755),), "not an ordinary file"),
+        (("a.py", "a.py"), "twice"),
+        (("a.py", "A.PY"), "twice"),
+        (("ü", "u\N{COMBINING DIAERESIS}"), "twice"),
+        (("a", "a/b"), "both a file and a folder"),
+        (("a/b", "A"), "both a file and a folder"),
+    ],
+)
+def test_what_is_no_plain_file_of_one_name_is_refused(
+    tmp_path: Path, members: tuple[str | zipfile.ZipInfo, ...], why: str
+) -> None:
+    infos = zipped(tmp_path / "a.zip", *((one, b"1") for one in members))
+    with pytest.raises(UpdateError, match=why):
+        unpacking.check(infos, GOOD._replace(files=len(infos), unpacked=len(infos)))
+
+
+def test_an_archive_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.zip", tmp_path / "out"
+    infos = zipped(path, ("a", b"12345"), ("b", b"1"))
+    with pytest.raises(UpdateError, match="it holds 2 files and not 1"):
+        unpacking.check(infos, GOOD._replace(files=1, unpacked=6))
+    with pytest.raises(UpdateError, match="unpacks to 6 bytes and not 10"):
+        unpacking.check(infos, GOOD._replace(files=2))
+    # The size of "b" in both headers says 1, and its data is more.
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("b", b"1" * 100_000)
+    data = bytearray(path.read_bytes())
+    for at in (22, data.rindex(b"PK\x01\x02") + 24):
+        data[at : at + 4] = (1).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(UpdateError):
+        unpacking.unpack(str(path), GOOD._replace(files=1, unpacked=1), str(out), lambda _done, _all: None)
+    assert sum(one.stat().st_size for one in out.rglob("*")) <= 1
+
+
+def test_an_archive_of_another_version_than_its_manifest_says_is_refused(package: Package) -> None:
+    note = json.dumps({"kind": "test", "target": TARGET, "version": "0.9.0"}).encode()
+    package.offer("0.2.0", {places.PACKAGE_NOTE: note})
+    assert package.refused()[0] == "bad-archive"
+    assert not (package.versions / "0.2.0").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"app/halftone/deep/er.py": b"def broken(:\n"}, "halftone.deep.er does not load: SyntaxError"),
+        ({"app/halftone/broken.py": b"raise SystemExit(0)\n"}, "exit status 0"),
+        ({"app/halftone/__init__.py": b'__version__ = "0.1.9"\n'}, "it calls itself version 0.1.9"),
+        ({"resources/large.bin": None}, "its folder resources is missing"),
+        ({"installer/start.py": b"def start(words):\n    return 0\n"}, "exit status 0"),
+    ],
+)
+def test_a_version_that_fails_its_self_check_is_removed(package: Package, change: dict[str, bytes | None], why: str) -> None:
+    package.updated("0.2.0")
+    package.offer("0.3.0", change)
+    code, values = package.refused()
+    assert (code, values[0]) == ("self-check", "0.3.0")
+    assert why in values[1]
+    assert package.started() == "0.2.0"
+    assert versions.kept(str(package.versions)) == ["0.2.0"]
+    assert not (package.versions / "0.3.0").exists()
+
+
+# --- the disk and others on it -----------------------------------------------------------------------------------------------
+
+
+def test_two_updates_at_once(package: Package) -> None:
+    waits = b"import os, time\nwhile not os.path.exists(os.environ['GO_ON']):\n    time.sleep(0.01)\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    go_on = package.home / "go on"
+    command = package.command("--from", str(package.offers), "--yes", "--json", "--progress")
+    environ = package.environ() | {"GO_ON": str(go_on)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        while json.loads(first.stderr.readline())["stage"] != "self-check":
+            pass
+        assert package.refused() == ("busy", [])
+        go_on.touch()
+        assert json.loads(first.communicate()[0])["installed"] is True
+    assert package.started() == "0.2.0"
+
+
+def test_a_stopped_update_leaves_nothing_and_no_process(package: Package) -> None:
+    waits = b"import os, time\nopen(os.environ['PID'], 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    pid = package.home / "pid"
+    command = package.command("--from", str(package.offers), "--yes", "--json", "--progress")
+    environ = package.environ() | {"PID": str(pid)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as update:
+        while not pid.exists() or not pid.read_text():
+            assert update.poll() is None
+        update.terminate()
+        output = update.communicate()[0]
+    assert update.returncode == 130
+    assert json.loads(output)["error"]["code"] == "stopped"
+    assert {one.name for one in package.versions.iterdir()} == {"update.lock"}
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_full_disk_leaves_the_version_in_use(package: Package) -> None:
+    """No file may pass this length, which the system refuses as it refuses writing to a full disk."""
+    package.updated("0.2.0")
+    package.offer("0.3.0")
+    command = package.command("--from", str(package.offers), "--yes", "--json")
+    limit = len(program("0.3.0")["resources/large.bin"].data) // 2
+    done = subprocess.run(
+        command, env=package.environ(), capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert json.loads(done.stdout)["error"]["code"] == "disk-full", done.stderr
+    assert package.started() == "0.2.0"
+    assert versions.kept(str(package.versions)) == ["0.2.0"]
+    assert not list(package.versions.glob("download-*"))
+
+
+def test_too_little_space_is_said_before_anything_is_fetched(package: Package) -> None:
+    from installer.updates import install
+
+    free = shutil.disk_usage(package.home).free
+    with pytest.raises(UpdateError, match=r"needs \d+ MB free .* nothing was changed"):
+        install._need_space(str(package.home), free * 2)
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(package: Package, tmp_path: Path) -> None:
+    package.offer("0.2.0")
+    (package.home / versions.FOLDER).write_text("a file in its place", encoding="ascii")
+    code, values = package.refused()
+    assert (code, values[0]) == ("not-written", str(package.versions))
+    assert package.started() == "0.1.0"
+
+
+def test_a_damaged_version_that_is_in_use_is_not_replaced(package: Package) -> None:
+    """A program that runs holds the mark of its version."""
+    package.updated("0.2.0")
+    (package.versions / "0.2.0" / "app/halftone/__init__.py").unlink()
+    holder = os.open(package.versions / "0.2.0" / places.IN_USE, os.O_RDONLY)
+    try:
+        import fcntl
+
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        assert package.refused() == ("in-use", ["0.2.0"])
+    finally:
+        os.close(holder)
+    assert package.update().returncode == 0
+
+
+def test_a_changed_offer_is_not_installed(package: Package) -> None:
+    package.offer("0.2.0")
+    assert package.refused("--agreed", "0" * 64)[0] == "changed"
+
+
+# --- environments ------------------------------------------------------------------------------------------------------------
+
+
+def test_another_lock_is_said_and_its_failure_changes_nothing(package: Package) -> None:
+    """The uv of the new version fails, so its environment cannot be built."""
+    package.updated("0.2.0")
+    uv = b"#!/bin/sh\ncase $1 in --version) echo uv 0.13.8;; *) echo No space left on device; exit 1;; esac\n"
+    package.offer("0.3.0", {"installer/requirements.lock": b"another==1.0\n", "uv/uv": uv})
+    assert json.loads(package.update("--check", "--json").stdout)["found"]["environment"] is True
+    code, values = package.refused()
+    assert (code, values[0]) == ("environment", "0.3.0")
+    assert "because there is not enough space on the disk" in values[1]
+    assert package.started() == "0.2.0"
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+
+
+def test_a_lock_whose_environment_is_there_builds_none(package: Package) -> None:
+    """As after going back to the package: its environment and that of the update lie side by side."""
+    lock = b"another==1.0\n"
+    package.offer("0.2.0", {"installer/requirements.lock": lock})
+    env = package.home / "env-00000002"
+    shutil.copytree(package.home / "env-00000001", env, symlinks=True)
+    stamp = places.read_stamp(str(env))
+    found = json.loads(Path(package.offers, f"halftone-{TARGET}.update").read_bytes().partition(b"\n")[2])
+    assert stamp is not None
+    places.write_stamp(str(env), stamp._replace(runtime=found["lock"]))
+    assert json.loads(package.update("--check", "--json").stdout)["found"]["environment"] is False
+    assert package.update().returncode == 0
+    assert package.started() == "0.2.0"
+    assert {path.name for path in package.home.glob("env-*")} == {"env-00000001", "env-00000002"}, "the package needs its own"
+    shutil.rmtree(package.versions / "0.2.0")
+    assert json.loads(package.start().stdout)[0] == "0.1.0"
+
+
+def test_without_an_environment_the_launcher_updates(package: Package) -> None:
+    package.updated("0.2.0")
+    shutil.rmtree(package.home / "env-00000001")
+    package.offer("0.3.0")
+    done = package.start("update", "--check", "--from", str(package.offers))
+    assert "Version 0.3.0" in done.stdout, done.stderr
+    assert "builds a new environment" in done.stdout
+
+
+# --- making them -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_update_is_equal_to_the_byte_twice(package: Package, tmp_path: Path, keys: Keys) -> None:
+    made = [
+        maker.write(program("0.2.0"), TARGET, Release("0.2.0", EPOCH, "a" * 40), str(tmp_path / name), keys.private, {})
+        for name in "ab"
+    ]
+    for one, other in zip(*made, strict=True):
+        assert Path(one).read_bytes() == Path(other).read_bytes()
+
+
+def test_the_tool_says_what_it_lacks(tmp_path: Path, keys: Keys) -> None:
+    with pytest.raises(LaunchError, match="openssl genpkey"):
+        maker.key_line("")
+    with pytest.raises(LaunchError, match="openssl pkey failed"):
+        maker.key_line(str(_text(tmp_path)))
+    rsa = tmp_path / "rsa.pem"
+    subprocess.run(("openssl", "genrsa", "-out", str(rsa), "1024"), check=True, capture_output=True)
+    with pytest.raises(LaunchError, match="is not an Ed25519 key"):
+        maker.key_line(str(rsa))
+    with pytest.raises(UpdateError, match="has no update key"):
+        maker.build("", TARGET, Release("0.2.0", EPOCH, ""), str(tmp_path), keys.private, {})
+    with pytest.raises(LaunchError, match="could not be read"):
+        maker.notes({"en": str(tmp_path / "none.txt")})
+
+
+def _text(folder: Path) -> Path:
+    path = folder / "text.pem"
+    path.write_text("no key", encoding="ascii")
+    return path
