@@ -41,7 +41,7 @@ def components(pipe: Any) -> dict[str, nn.Module]:
 
 def parameter_count(module: nn.Module) -> int:
     found = distinct_modules(module)
-    plain = {id(own): own.numel() for part in found for own in part._parameters.values() if own is not None}  # noqa: SLF001
+    plain = {id(own): own.numel() for part in found for own in part.parameters(recurse=False)}
     return sum(plain.values()) + sum(part.numbers for part in found if isinstance(part, PackedLinear))
 
 
@@ -54,7 +54,8 @@ def tensor_bytes(module: nn.Module) -> int:
 def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
     """Parameters and buffers of a module itself, without those of its children."""
     # torch's own iterators cost ten times as much for the few tensors of one module
-    held = (*module._parameters.values(), *module._buffers.values())  # noqa: SLF001
+    own = cast("Any", module)
+    held = (*own._parameters.values(), *own._buffers.values())  # noqa: SLF001
     yield from (tensor for tensor in held if tensor is not None)
 
 
