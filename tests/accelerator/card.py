@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import torch
+from tests.helpers.writing.recorder import CARD
 
 NAME: Final = "card"
 DEVICES: Final = 2
@@ -59,7 +60,7 @@ def _built() -> Path:
     """The extension's file: compiled once for each source, version of torch and of Python."""
     parts = (_SOURCE.read_text(encoding="utf-8"), torch.__version__, sys.version, " ".join(_FLAGS))
     mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
-    folder = Path(os.environ.get("HALFTONE_CARD_CACHE", Path.home() / ".cache" / "halftone-tests"))
+    folder = Path(CARD)
     wanted = folder / f"{_EXTENSION}-{mark}.so"
     if wanted.exists():
         return wanted

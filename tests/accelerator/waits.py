@@ -134,9 +134,12 @@ def test_no_step_of_any_family_waits_and_no_layer_runs_on_the_host(case: Case, t
 
 
 def once(names: Sequence[str], *, flow: bool) -> list[str]:
-    """All of diffusers' own; of Halftone's solvers each with one schedule, which none of them computes on the device."""
-    solved = {split_sampler(name)[0]: name for name in names if scheduler_of(name, flow=flow)[0] == SOLVED_HERE}
-    return [name for name in names if scheduler_of(name, flow=flow)[0] != SOLVED_HERE or name in solved.values()]
+    """Each of Halftone's solvers with one schedule, which none of them computes on the device; each of diffusers' samplers alone
+    and with one schedule, which all of them make a table of before the first step and never look at again.
+    """
+    here = {name: scheduler_of(name, flow=flow)[0] == SOLVED_HERE for name in names}
+    kinds = {(own, split_sampler(name)[0], not own and not split_sampler(name)[1]): name for name, own in here.items()}
+    return list(kinds.values())
 
 
 @pytest.fixture(scope="module")

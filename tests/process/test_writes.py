@@ -55,6 +55,22 @@ def test_making_a_folder_that_is_there_writes_nothing(writes_are_recorded: Path)
     assert writes_are_recorded.stat().st_size == before
 
 
+def test_the_compiled_card_may_be_kept_and_nothing_beside_it(writes_are_recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was not compiled yet, the first test that needs it failed once it had passed."""
+    monkeypatch.setattr(recorder, "CARD", str(_ELSEWHERE / "cache" / "card"))
+    before = writes_are_recorded.stat().st_size
+
+    def recorded(folder: str) -> int:
+        with pytest.raises(FileNotFoundError):
+            _renamed(_ELSEWHERE / "cache" / folder)
+        with pytest.raises(FileNotFoundError):
+            (_ELSEWHERE / "cache" / folder).mkdir()
+        return len(_said(writes_are_recorded, before).splitlines())
+
+    assert recorded("card") == 0
+    assert recorded("card-2") == 3
+
+
 def test_a_write_of_a_process_that_a_test_starts_is_recorded(writes_are_recorded: Path) -> None:
     before = writes_are_recorded.stat().st_size
     code = f"import os, pathlib; pathlib.Path({str(_ELSEWHERE / 'gone' / 'a')!r}).write_text('x')"

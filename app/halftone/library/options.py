@@ -4,6 +4,7 @@ The table is of diffusers 0.37 and newer; `tests/torch/test_options.py` compares
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
@@ -96,11 +97,12 @@ def takes_option(facts: ModelFacts, name: str) -> bool:
     return name in _taken(facts.pipeline)
 
 
+@lru_cache(maxsize=64)
 def _taken(pipeline: str) -> Collection[str]:
     """Options of a pipeline and its samplers, all of them where the pipeline is not known."""
     of_samplers = {name for name, one in SAMPLER_OPTIONS.items() if pipeline.startswith(one.pipelines)}
     of_all = {name for name, one in OPTION_PARAMETERS.items() if one.ours and pipeline.startswith(one.pipelines or "")}
-    return OPTIONS[pipeline] | of_samplers | of_all if pipeline in OPTIONS else NAMES
+    return frozenset(OPTIONS[pipeline] | of_samplers | of_all) if pipeline in OPTIONS else NAMES
 
 
 def check_options(

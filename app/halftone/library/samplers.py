@@ -9,6 +9,7 @@ A1111 and ComfyUI; without one, it follows the model's own spacing of timesteps 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
@@ -286,9 +287,15 @@ def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) ->
     where they are not known.
     """
     method, way = split_sampler(sampler or "")
-    flow = bool(names) and set(names) <= set(FLOW_SAMPLERS)
+    flow = _are_flows(tuple(names))
     of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
     return not of_diffusers and solver_takes(method, way, name, flow=flow)
+
+
+@lru_cache(maxsize=64)
+def _are_flows(names: tuple[str, ...]) -> bool:
+    """Whether a model has samplers, of flow models alone: hundreds of names, asked of each option at each edit."""
+    return bool(names) and set(names) <= set(FLOW_SAMPLERS)
 
 
 def solver_takes(method: str, way: str, name: str, *, flow: bool = False) -> bool:

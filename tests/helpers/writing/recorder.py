@@ -39,6 +39,8 @@ _DATA: Final = "HALFTONE_DATA"
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LAUNCHERS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(FOLDER))), ".halftone")
 """Where the launcher keeps the environment; it tries the disk there."""
+CARD: Final = os.environ.get("HALFTONE_CARD_CACHE", os.path.join(os.path.expanduser("~"), ".cache", "halftone-tests"))
+"""Where the accelerator in software is kept (`tests/accelerator/card.py`): the first test that needs it compiles it."""
 _QUIET: Final = ("/dev/", "/proc/", "/sys/")
 _CACHES: Final = ("__pycache__", ".hypothesis", ".pytest_cache", "torchinductor_")
 _EMPTY: Final = (None, -1)
@@ -106,6 +108,8 @@ def judged(event: str, path: str) -> str:
     if path.startswith(_QUIET) or _inside(path, _LAUNCHERS) or any(cache in path for cache in _CACHES):
         return ""
     if any(_inside(path, os.environ[own]) for own in (OWN, _DATA) if os.environ.get(own)):
+        return ""
+    if _inside(path, CARD) or (event == "os.mkdir" and _inside(CARD, path)):
         return ""
     if event == "os.mkdir" and os.path.isdir(path):
         return ""  # it is there: nothing changes

@@ -8,7 +8,7 @@ weight.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -25,7 +25,7 @@ from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import hold
 from halftone.engine.weights.fp8 import EIGHT, computed, storable, stored_exactly
 from halftone.engine.weights.packed import PackedLinear
-from halftone.engine.weights.parts import role, units
+from halftone.engine.weights.parts import own_tensors, role, units
 from halftone.engine.weights.recipe import Made
 from halftone.engine.weights.staging import Staging, staging
 from halftone.health.faults import is_out_of_memory
@@ -140,12 +140,6 @@ class Piece:
         modules = [module for reference in self._modules if (module := reference()) is not None]
         own = (tensor for module in modules for tensor in own_tensors(module))
         return list({id(tensor): tensor for tensor in own}.values())
-
-
-def own_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
-    """Parameters and buffers of a module itself, without those of its children."""
-    yield from module.parameters(recurse=False)
-    yield from module.buffers(recurse=False)
 
 
 @dataclass
