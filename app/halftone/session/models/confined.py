@@ -33,9 +33,10 @@ _MOST_LINES: Final = 1000
 
 @dataclass(frozen=True)
 class Ended:
-    """tensors: how many it wrote; walls: what it could not do."""
+    """tensors: how many it wrote; left: how many it left out, by their place; walls: what it could not do."""
 
     tensors: int
+    left: dict[str, int]
     walls: frozenset[Wall]
 
     @property
@@ -86,7 +87,7 @@ def _reports(lines: IO[bytes], heard: Callable[[int, int], object]) -> tuple[Rep
         if report.walls is not None:
             known = msgspec.structs.replace(known, walls=report.walls)
         if report.tensors is not None or report.error is not None:
-            return msgspec.structs.replace(known, tensors=report.tensors, error=report.error), said
+            return msgspec.structs.replace(report, walls=known.walls), said
     return known, said
 
 
@@ -102,4 +103,4 @@ def _judged(ended: Report, said: str, code: int, path: Path, part: Path) -> Ende
         )
     if len(read_header(part).tensors) != ended.tensors:
         raise HalftoneError("pickle-unread", path=str(path), detail=Words("the converted file does not match"))
-    return Ended(ended.tensors, frozenset(ended.walls or ()))
+    return Ended(ended.tensors, ended.left, frozenset(ended.walls or ()))
