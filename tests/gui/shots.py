@@ -11,7 +11,8 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, cast
@@ -1000,18 +1001,27 @@ SHOTS: Final[dict[str, tuple[dict[str, object], Callable[[Stage], object]]]] = {
 }
 
 
+def reader(names: Sequence[str] = ()) -> ArgumentParser:
+    """The command line of a module of screenshots. names: those that may be asked for; any word where there are none."""
+    found = ArgumentParser(description="Save screenshots of the window.")
+    found.add_argument("folder", type=Path, help="where they are saved")
+    known = {"choices": names, "metavar": "NAME"} if names else {}
+    found.add_argument("names", nargs="*", help="the pictures; all without any", **known)  # pyright: ignore[reportArgumentType]
+    return found
+
+
 def shoot_all(shots: Mapping[str, tuple[dict[str, object], Callable[[Stage], object]]]) -> None:
     """Make the pictures that the command line names, or all."""
     from halftone.gui.main import make_app
 
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+    asked = reader(names=list(shots)).parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
     app = make_app(sys.argv[:1])
-    for name in sys.argv[2:] or list(shots):
+    for name in asked.names or list(shots):
         options, act = shots[name]
         stage = Stage(**options)  # pyright: ignore[reportArgumentType]
         act(stage)
-        stage.shoot(folder / f"{name}.png")
+        stage.shoot(asked.folder / f"{name}.png")
     app.quit()
 
 

@@ -11,6 +11,7 @@ import collections
 import os
 import sys
 import tempfile
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -231,4 +232,9 @@ def main(folder: Path, language: Literal["en", "zh_CN"], part: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), cast("Literal['en', 'zh_CN']", sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")
+    asked = ArgumentParser(description=__doc__)
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("language", choices=("en", "zh_CN"))
+    asked.add_argument("part", nargs="?", default="", choices=("", *PARTS))
+    said = asked.parse_args()
+    main(said.folder, said.language, said.part)

@@ -17,6 +17,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 import msgspec
 from PySide6.QtWidgets import QApplication, QWidget
 from tests.gui.health import kit
+from tests.gui.shots import reader
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import Finding
@@ -388,4 +389,5 @@ def main(folder: Path, wanted: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
+    asked = reader().parse_args()
+    main(asked.folder, next(iter(asked.names), ""))

@@ -15,7 +15,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "app")]
 
 import msgspec
-from tests.gui.shots import Stage, landscape, png
+from tests.gui.shots import Stage, landscape, png, reader
 from tests.helpers import samples
 
 from halftone.contract.errors import ErrorFacts
@@ -300,10 +300,10 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
 def main() -> None:
     from halftone.gui.main import make_app
 
-    folder = Path(sys.argv[1])
+    asked = reader().parse_args()
+    folder, wanted = asked.folder, asked.names
     folder.mkdir(parents=True, exist_ok=True)
     app = make_app(sys.argv[:1])
-    wanted = sys.argv[2:]
     for state, act in STATES.items():
         for look, options in LOOKS.items():
             name = state + look

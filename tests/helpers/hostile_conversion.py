@@ -162,7 +162,9 @@ def _prepare() -> process.Work:
     return _attack
 
 
-def _attack(source: BinaryIO, _size: int, output: BinaryIO, _progress: Callable[[int, int], object]) -> int:
+def _attack(
+    source: BinaryIO, _size: int, output: BinaryIO, _progress: Callable[[int, int], object]
+) -> tuple[int, dict[str, int]]:
     source.seek(0)
     files = json.loads(source.read())
     chosen = files.get("ways")
@@ -172,7 +174,7 @@ def _attack(source: BinaryIO, _size: int, output: BinaryIO, _progress: Callable[
     header = json.dumps({"__metadata__": tried, "a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
     output.write(len(header).to_bytes(8, "little") + header + b"\0")
     output.flush()
-    return 1
+    return 1, {}
 
 
 if __name__ == "__main__":

@@ -115,6 +115,21 @@ def test_an_embedding_of_a1111_gets_the_name_that_readers_know(tmp_path: Path, h
     assert torch.equal(converted(content, tmp_path)["emb_params"], words)
 
 
+def left_out(content: object, folder: Path) -> dict[str, int]:
+    data = saved(content)
+    with (folder / "made.safetensors").open("wb") as output:
+        return rewrite(io.BytesIO(data), len(data), output, lambda _done, _total: None)[1]
+
+
+def test_tensors_beside_the_weights_are_counted_by_their_place(tmp_path: Path) -> None:
+    content = {"model": dict(TENSORS), "text_encoder": {"a": LINE, "inner": {"b": LINE}}, "epoch": 3, "mean": [LINE]}
+    assert left_out(content, tmp_path) == {"text_encoder": 2, "mean": 1}
+    assert left_out({"model": {"state_dict": dict(TENSORS), "ema": {"a": LINE}}}, tmp_path) == {"model.ema": 1}
+    assert left_out({"state_dict": dict(TENSORS), "epoch": 3}, tmp_path) == {}
+    embedding = {"string_to_token": {"*": torch.tensor(265)}, "string_to_param": {"*": LINE.reshape(1, 16)}}
+    assert left_out(embedding, tmp_path) == {}
+
+
 def test_an_embedding_of_diffusers_keeps_its_word_and_an_adapter_its_parts(tmp_path: Path) -> None:
     assert converted({"<cat>": LINE}, tmp_path).keys() == {"<cat>"}
     adapter = {"image_proj": {"proj.weight": LINE}, "ip_adapter": {"1.to_k_ip.weight": LINE}}
@@ -241,6 +256,14 @@ def test_a_file_without_weights_is_refused(tmp_path: Path) -> None:
 
 
 # --- what is made of real files -------------------------------------------------------------------------------------------------
+
+
+def test_a_conversion_says_what_it_left_out(tmp_path: Path) -> None:
+    torch.save({"model": dict(TENSORS), "text_encoder": {"a": LINE}}, tmp_path / "old.pt")
+    made = conversion.convert(str(tmp_path / "old.pt"))
+    assert made.left == {"text_encoder": 1}
+    assert str(conversion.left_words(made.left)) == "Not in the new file: 1 tensor in text_encoder."
+    assert conversion.left_words({}) is None
 
 
 def as_pickle(file: Path, wrap: Callable[[object], object], ending: str) -> tuple[dict[str, torch.Tensor], str]:

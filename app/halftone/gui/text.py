@@ -198,7 +198,7 @@ def _short_notice(notice: Notice) -> Message:
     first = notice.facts[0] if notice.facts else ""
     undo = (Act("undo", tr("Undo")),)
     match notice.kind:
-        case "saved" | "converted":
+        case "saved":
             return Message("ok", tr("Saved as {0}.", first), *notice.facts[2:], actions=(Act("show-file", tr("Show file")),))
         case "saved-all":
             count = int(first) if first.isdecimal() else 0
@@ -235,10 +235,11 @@ def _short_notice(notice: Notice) -> Message:
             | "other-model"
             | "models-gone"
             | "converting"
+            | "converted"
             | "converted-open"
             | "converted-unknown"
         ):
-            return _model_notice(notice.kind, notice.facts)
+            return _converted(notice) if notice.kind.startswith("converted") else _model_notice(notice.kind, notice.facts)
         case "not-kept":
             title = tr("Could not save the measurements of {0}.", first)
             used = tr("They are used until Halftone closes, then measured again.")
@@ -400,18 +401,23 @@ def _cure_notice(kind: NoticeKind, model: str) -> Message:
             return Message("info", tr("The cure for {0} was undone.", model))
 
 
+def _converted(notice: Notice) -> Message:
+    why = {
+        "converted-open": tr("This system could not confine the conversion fully: it ran with more rights than it needs."),
+        "converted-unknown": tr("Halftone does not recognise what it holds, and cannot use it."),
+    }.get(notice.kind, "")
+    text = sentences(why, say(notice.why))
+    return Message(
+        "warn" if text else "ok", tr("Saved as {0}.", notice.facts[0]), text, actions=(Act("show-file", tr("Show file")),)
+    )
+
+
 def _model_notice(kind: NoticeKind, facts: tuple[str, ...]) -> Message:
     match kind:
         case "fragile-begun":
             return Message("info", tr("Creating the overflow demo model…"), lasting=True)
         case "converting":
             return Message("info", tr("Converting {0}…", facts[0]))
-        case "converted-open":
-            why = tr("This system could not confine the conversion fully: it ran with more rights than it needs.")
-            return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
-        case "converted-unknown":
-            why = tr("Halftone does not recognise what it holds, and cannot use it.")
-            return Message("warn", tr("Saved as {0}.", facts[0]), why, actions=(Act("show-file", tr("Show file")),))
         case "fragile-made":
             title = tr("The overflow demo model is in use. In FP16 its pictures turn black.")
             return Message("ok", title, actions=(Act("try-fp16", tr("Try it in FP16")),), lasting=True)

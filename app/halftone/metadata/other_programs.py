@@ -304,8 +304,8 @@ def _novel(values: Values) -> Parameters:
     people = captions.get("caption", {}) if isinstance(captions, dict) else {}
     if isinstance(people, dict) and people.get("char_captions"):
         whole["char_captions"] = people["char_captions"]
-    if unwanted := _unwanted_of_people(whole.pop("v4_negative_prompt", None)):
-        whole["negative char_captions"] = unwanted
+    unwanted = whole.pop("v4_negative_prompt", None)
+    whole |= {"negative char_captions": _unwanted_of_people(unwanted), "legacy_uc": dict_in(unwanted).get("legacy_uc")}
     if isinstance(sampler := whole.get("sampler"), str):
         whole["sampler"] = sampler.removeprefix("k_")
     if whole.get("noise_schedule") == "native":

@@ -121,7 +121,8 @@ def test_one_that_does_not_fit_is_named_in_full_and_can_be_removed(qtbot: QtBot,
     stage.wait(lambda: not footer.remove_link.isHidden())
     assert not form.generate_button.isEnabled()
     stage.idle()
-    assert footer.why_not.text() == form.refusal()
+    assert footer.why_not.text() == form.refusal() == form.lora_part.note.text()
+    assert form.lora_part.note.isHidden(), "the reason stands once in the window"
     place = QRect(0, 0, footer.why_not.width(), 9999)
     lines = QFontMetrics(theme.current().font("small")).boundingRect(place, int(Qt.TextFlag.TextWordWrap), form.refusal())
     assert footer.why_not.height() == lines.height() > theme.grown(18), "all lines are shown"

@@ -543,6 +543,12 @@ def test_no_copy_without_an_exact_rescaling() -> None:
     assert copy_refusal(view).startswith("Only a rescaling can be saved")
 
 
+def test_a_model_of_several_files_is_not_copied() -> None:
+    assert copy_refusal(health_view.of_report(kit.report(), None)) == ""
+    several = msgspec.structs.replace(kit.MODEL, parts={"vae": "/m/vae.safetensors"})
+    assert copy_refusal(health_view.of_report(kit.report(several), None)) == "The model consists of several files."
+
+
 def test_numbers_of_an_exported_report_are_finite_or_null() -> None:
     from halftone.health.reports.report_page import as_json
 

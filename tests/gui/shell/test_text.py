@@ -11,6 +11,7 @@ from halftone.gui.i18n import set_language, tr
 from halftone.gui.kit import figures
 from halftone.gui.text import activity, notice_message, precision_words
 from halftone.session.events import Making, Noted, OwnEvent, Queued, Sent
+from halftone.session.models.conversion import left_words
 from halftone.session.reducer import apply
 from halftone.session.state import AppState, Job, Notice, NoticeKind
 
@@ -103,3 +104,15 @@ def test_chinese_has_spaces_around_latin_words_and_its_own_word_for_times(qapp: 
     assert named == ("模型健康：我的模型", "整个我的 模型改用 FP32")
     assert spaced == ["整个 VAE 改用 FP32", "整个文本编码器改用 FP32", "3 项任务", "2.4\u00a0倍"]
     assert figures.times(2.4) == "2.4\u00a0×"
+
+
+def test_a_conversion_that_left_something_out_says_so() -> None:
+    why = left_words({"text_encoder": 2, "extra": 1})
+    facts = ("new.safetensors", "/new.safetensors")
+    said = notice_message(Notice(number=1, kind="converted", facts=facts, why=why))
+    assert (said.level, said.title) == ("warn", "Saved as new.safetensors.")
+    assert said.text == "Not in the new file: 2 tensors in text_encoder, 1 tensor in extra."
+    both = notice_message(Notice(number=1, kind="converted-open", facts=facts, why=why)).text
+    assert both.startswith("This system could not confine the conversion fully")
+    assert both.endswith(said.text)
+    assert notice_message(Notice(number=1, kind="converted", facts=facts)).level == "ok"

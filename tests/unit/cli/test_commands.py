@@ -1012,10 +1012,9 @@ def test_an_export_writes_the_repaired_file_in_the_programs_layout(
     assert "cannot write this Stable Diffusion 1.x model as one file" in capfd.readouterr().err
 
 
-def test_a_repaired_file_with_another_vae_is_refused_before_the_check(run: Run, model: str, tmp_path: Path) -> None:
-    tried = run(
-        "check", model, "--export", "diffusers", "--output", str(tmp_path / "whole"), "--vae", str(resources() / "pocket" / "vae")
-    )
+def test_a_repaired_file_with_another_vae_is_refused_before_the_check(run: Run, tmp_path: Path) -> None:
+    words = ("check", "pocket", "--export", "diffusers", "--output", str(tmp_path / "whole"))
+    tried = run(*words, "--vae", str(resources() / "pocket" / "vae"))
     assert tried.code == 2
     assert "--output cannot be given with parts that are not the model's own: a copy cannot hold these." in tried.err
 

@@ -7,7 +7,8 @@ from tests.helpers.headers import header, write_sparse
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
-from halftone.library.add_ons.controlnets import check_controls
+from halftone.library.add_ons.controlnets import check_controls, config_of, form_of
+from halftone.library.files.header import read_header
 
 TEXT = "attentions.0.transformer_blocks.0.attn2.to_k.weight"
 HINT = "controlnet_cond_embedding.{conv_in,blocks.0,blocks.1,conv_out}.weight[16,3,3,3]"
@@ -107,9 +108,24 @@ def checked(folder: Path, patterns: str) -> None:
     check_controls([Control(path=str(file), image="i")])
 
 
+def traits(form: str) -> tuple[object, ...]:
+    """Class, width of the text that it reads and kind, of an adapter its scaling, as the form's name says it."""
+    xl = "SDXL" in form
+    if form.startswith("T2I-Adapter"):
+        return "T2IAdapter", None, 1 if "grey" in form else 3, 16 if xl else 8, ""
+    kind = next((kind for kind in ("difference", "Control-LoRA") if form.startswith(kind)), "")
+    silent = kind == "Control-LoRA" or "small" in form
+    width = None if silent else 2048 if xl else 1024 if "SD 2.x" in form else 768
+    return "ControlNetModel", width, 4, None, kind
+
+
 @pytest.mark.parametrize("form", READ)
-def test_these_forms_are_read(tmp_path: Path, form: str) -> None:
+def test_these_forms_are_read_as_what_they_are(tmp_path: Path, form: str) -> None:
     checked(tmp_path, READ[form])
+    file = tmp_path / "net.safetensors"
+    found = config_of(str(file))
+    named = (found.get(name) for name in ("_class_name", "cross_attention_dim", "in_channels", "downscale_factor"))
+    assert (*named, form_of(read_header(file))) == traits(form)
 
 
 @pytest.mark.parametrize("form", REFUSED)

@@ -41,3 +41,9 @@ def test_room_and_rights_are_looked_at_first(tmp_path: Path) -> None:
         assert code_of(facts, disk / "new") == "output-read-only"
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_model_of_several_files_has_no_copy(tmp_path: Path) -> None:
+    facts = describe(str(write_folder(tmp_path / "m")))
+    several = replace(facts, format="single-file", parts={"vae": "/m/vae.safetensors"})
+    assert code_of(several, tmp_path / "new.safetensors") == "repair-several-files"

@@ -348,7 +348,8 @@ def _of(program: str, more: dict[str, Any]) -> Parameters:
         ),
         ("NovelAI", {"n_samples": 3}, {"n_samples": "3"}),
         ("NovelAI", {"v4_negative_prompt": PEOPLE}, {"negative char_captions": '["hat"]'}),
-        ("NovelAI", {"v4_negative_prompt": {"caption": {"base_caption": "ink", "char_captions": []}}}, {}),
+        ("NovelAI", {"v4_negative_prompt": {"caption": {"base_caption": "ink", "char_captions": []}, "legacy_uc": False}}, {}),
+        ("NovelAI", {"v4_negative_prompt": {"legacy_uc": True}}, {"legacy_uc": "True"}),
         ("NovelAI", {"controlnet_strength": 0.5}, {}),
         (
             "NovelAI",

@@ -106,9 +106,10 @@ def test_a_fetch_that_ends_while_another_model_is_asked_for_leaves_that_one_alon
 def test_what_matters_of_a_conversion_is_named(tmp_path: Path, known: bool, walls: tuple[Wall, ...], kind: str) -> None:
     desk = Desk()
     desk.session.converter.convert(str(tmp_path / "old.ckpt"))
-    made = Converted(str(tmp_path / "old.safetensors"), 3, known=known, open=walls)
+    made = Converted(str(tmp_path / "old.safetensors"), 3, {"text_encoder": 2}, known=known, open=walls)
     desk.commands.ended[0](Finished(0, msgspec.json.encode(made), b""))
-    assert desk.session.state.notices[-1].kind == kind
+    notice = desk.session.state.notices[-1]
+    assert (notice.kind, str(notice.why)) == (kind, "Not in the new file: 2 tensors in text_encoder.")
 
 
 @pytest.mark.logs("could not be converted")

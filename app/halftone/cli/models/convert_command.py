@@ -26,12 +26,14 @@ def convert(
     """
     from halftone.cli.jobs.engine_and_log import kept_log, kept_stdout
     from halftone.contract.errors import HalftoneError
-    from halftone.session.models.conversion import Converted, convert
+    from halftone.session.models.conversion import Converted, convert, left_words
 
     if not json:
         with kept_log(), kept_stdout():
             made = convert(file, output, as_words if sys.stderr.isatty() else silent)
         say(f"{made.path} is written: {made.tensors} tensors.")
+        if (left := left_words(made.left)) is not None:
+            say(str(left), err=True)
         if made.open:
             say(f"This system could not confine the conversion fully. Left open: {', '.join(made.open)}.", err=True)
         if not made.known:

@@ -174,7 +174,7 @@ def _show_cure(out: Console, report: CheckReport) -> None:
         return
     name, used = report.model.id, extra_words(report.extras)
     out.print(Text(f"  Use it from now on:    {cure_command(report, cure)}"), soft_wrap=True)
-    if cure.kind == "rescale" and report.extras.can_be_copied:
+    if cure.kind == "rescale" and report.extras.can_be_copied and not report.model.parts:
         out.print(
             Text(f"  Write a repaired copy: {command_line('repair', name, *used, '--output', repaired_name(name))}"),
             soft_wrap=True,

@@ -52,8 +52,6 @@ def repair(
     started = time.perf_counter()
     layout = command.layout or layout_of(loaded.facts)
     target = check_copy(loaded.facts, command.output, layout)
-    if loaded.facts.parts:
-        raise HalftoneError("repair-several-files", model=loaded.facts.name)
     check_layout(loaded.facts, layout)
     if any(packed_layers(module) for module in loaded.modules.values()):
         raise HalftoneError("repair-eight-bits", model=loaded.facts.name)

@@ -25,6 +25,8 @@ _INSIDE: Final = (
 )  # fmt: skip
 """Where trainers put the weights, beside what they need to resume."""
 _DEEPEST: Final = 6
+_LONGEST: Final = 60
+"""Letters of a place that is named."""
 _CHUNK: Final = 2**24
 _TYPES: Final = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.complex64: "C64",
@@ -47,8 +49,10 @@ _WHY: Final = {
 }
 
 
-def rewrite(source: BinaryIO, size: int, output: BinaryIO, progress: Callable[[int, int], object]) -> int:
-    """Write the weights of an open file into another; how many tensors. Tensors keep their types and names.
+def rewrite(source: BinaryIO, size: int, output: BinaryIO, progress: Callable[[int, int], object]) -> tuple[int, dict[str, int]]:
+    """Write the weights of an open file into another. Returns how many tensors, and how many were left out: place -> number.
+
+    Tensors keep their types and names.
 
     size: of the file in bytes; progress: hears of bytes done and all. The errors name no path, as this process knows none.
     Raises HalftoneError pickle-needs-code, pickle-no-weights, pickle-unread, output-failed.
@@ -64,9 +68,9 @@ def rewrite(source: BinaryIO, size: int, output: BinaryIO, progress: Callable[[i
     if found.unusual:
         raise _unread(Words("safetensors cannot hold its kind of tensor ({0})", (found.unusual,)))
     try:
-        weights = weights_in(_loaded(source, found, "meta" if found.places else "cpu"))
+        weights, left = weights_in(_loaded(source, found, "meta" if found.places else "cpu"))
         if not all(_has_place(tensor, found) for tensor in weights.values()):
-            weights = weights_in(_loaded(source, found, "cpu"))
+            weights, left = weights_in(_loaded(source, found, "cpu"))
         total = sum(tensor.nbytes for tensor in weights.values())
         if total > largest_output(size):
             raise _unread(_WHY["bomb"])
@@ -75,7 +79,7 @@ def rewrite(source: BinaryIO, size: int, output: BinaryIO, progress: Callable[[i
         raise _unread(_WHY["memory"]) from error
     except _DAMAGE as error:
         raise _unread(_WHY["memory" if "allocate memory" in str(error) else "damaged"]) from error
-    return len(weights)
+    return len(weights), left
 
 
 def _unread(detail: Words) -> HalftoneError:
@@ -138,15 +142,20 @@ def _has_place(tensor: torch.Tensor, found: Scan) -> bool:
     return found.places.get(getattr(storage, "_checkpoint_offset", -1)) == storage.nbytes()
 
 
-def weights_in(loaded: object) -> dict[str, torch.Tensor]:
-    """The tensors by the names that readers know. Raises HalftoneError pickle-no-weights, pickle-unread."""
+def weights_in(loaded: object) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
+    """Return the tensors by the names that readers know, and how many lie beside them: place -> number.
+
+    Raises HalftoneError pickle-no-weights, pickle-unread.
+    """
     content, embedding = loaded, False
+    left, before = dict[str, int](), ""
     for _depth in range(_DEEPEST):
         here = dict(_inside(content))
         named = next((name for name in _INSIDE if isinstance(here.get(name), (dict, Blank))), "")
         if not named or any(isinstance(value, torch.Tensor) for value in here.values()):
             break
-        content, embedding = here[named], named == "string_to_param"
+        left |= _beside(here, named, before)
+        content, embedding, before = here[named], named == "string_to_param", f"{before}{named}."
     found: dict[str, torch.Tensor] = {}
     for name, tensor in _tensors(content, "", _DEEPEST):
         if name in found:
@@ -157,7 +166,16 @@ def weights_in(loaded: object) -> dict[str, torch.Tensor]:
     if embedding and len(found) > 1:
         names = ", ".join(map(quoted, found))
         raise _unread(Words("it holds several embeddings ({0}), and a safetensors file has a place for one", (names,)))
-    return {"emb_params": next(iter(found.values()))} if embedding else found  # the only word of such a file has no name
+    if embedding:
+        return {"emb_params": next(iter(found.values()))}, left  # the only word of such a file has no name
+    return found, left
+
+
+def _beside(here: Mapping[object, object], named: str, before: str) -> dict[str, int]:
+    """How many tensors lie beside the weights, by their place. Numbers of words are no weights."""
+    others = {_text(name): inner for name, inner in here.items() if name not in (named, "string_to_token")}
+    counts = {name: sum(1 for _ in _tensors(inner, "", _DEEPEST)) for name, inner in others.items()}
+    return {f"{before}{name}"[:_LONGEST]: count for name, count in counts.items() if count}
 
 
 def _inside(value: object) -> Iterable[tuple[object, object]]:

@@ -266,6 +266,8 @@ def copy_refusal(view: HealthView) -> str:
     if not exact:
         return tr("Only a rescaling can be saved.")
     report = view.report
+    if report is not None and report.model.parts:
+        return tr("The model consists of several files.")
     if report is not None and (part := next((name for name, used in _replaceable(report) if used), "")):
         return tr("A copy contains only the model. Reset {0} on Create and check again.", part)
     reason = exact[0].refusal

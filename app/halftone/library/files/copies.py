@@ -59,9 +59,11 @@ def can_be_written(facts: ModelFacts, layout: Layout) -> bool:
 def check_copy(facts: ModelFacts, output: str, layout: Layout | None = None) -> Path:
     """The path of the copy: a new or empty folder, or a new file. layout: None for the model's own.
 
-    Raises HalftoneError no-one-file, output-exists, output-folder-missing, output-not-folder, output-read-only, output-failed or
-    disk-full.
+    Raises HalftoneError repair-several-files, no-one-file, output-exists, output-folder-missing, output-not-folder,
+    output-read-only, output-failed or disk-full.
     """
+    if facts.parts:
+        raise HalftoneError("repair-several-files", model=facts.name)
     is_file = (layout or layout_of(facts)) == "file"
     if is_file and not can_be_written(facts, "file"):
         raise HalftoneError("no-one-file", family=facts.family, detail=Words("there is no such file of this family"))

@@ -3,7 +3,7 @@ published, whether they are here, and taking a user's own. Nothing is fetched.
 """
 
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -39,27 +39,19 @@ class SmallFile(msgspec.Struct, frozen=True, kw_only=True):
         return small_files_dir() / self.folder / Path(self.path).name
 
 
-T5: Final = SmallFile(
-    repository="google-t5/t5-base",
-    path="tokenizer.json",
-    size=1_389_353,
-    folder="t5",
-    kind="Unigram",
-    words=(32_000, 32_128),
-    first=("<pad>", "</s>", "<unk>"),
-)
+_PIECES: Final = partial(SmallFile, kind="Unigram", first=("<pad>", "</s>", "<unk>"))
+"""Of SentencePiece, as the T5s have them."""
+T5: Final = _PIECES(repository="google-t5/t5-base", path="tokenizer.json", size=1_389_353, folder="t5", words=(32_000, 32_128))
 """The same for every T5 of 32 128 words, as T5-XXL. The repositories of FLUX.1 and Stable Diffusion 3.5 have it too, but only for
 those who accepted their terms.
 Its extra ids may be among its words. Other tokenizers of as many words, as XLNet's, begin otherwise.
 """
-UMT5: Final = SmallFile(
+UMT5: Final = _PIECES(
     repository="Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
     path="tokenizer/tokenizer.json",
     size=16_837_417,
     folder="umt5",
-    kind="Unigram",
     words=(256_000, 256_384),
-    first=("<pad>", "</s>", "<unk>"),
 )
 LLAMA3: Final = SmallFile(
     repository="hunyuanvideo-community/HunyuanVideo",

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import BinaryIO
 import msgspec
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
 from halftone.library.families.recognise import recognise
-from halftone.library.files.header import read_header
+from halftone.library.files.header import quoted, read_header
 from halftone.session.events import Noted, Replaced
 from halftone.session.models import confined
 from halftone.session.ports import Commands, Finished
@@ -26,15 +27,22 @@ _log = logging.getLogger(__name__)
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """What the command prints: the new file, or why there is none. known: whether Halftone recognises what the new file holds.
-    open: what the system could not keep the process from.
+    """What the command prints: the new file, or why there is none. left: how many tensors were left out, by their place in the
+    old one. known: whether Halftone recognises what the new file holds. open: what the system could not keep the process from.
     """
 
     path: str = ""
     tensors: int = 0
+    left: dict[str, int] = {}
     known: bool = True
     open: tuple[Wall, ...] = ()
     error: ErrorFacts | None = None
+
+
+def left_words(left: Mapping[str, int]) -> Words | None:
+    """Say which tensors of the old file the new one lacks; None where it has all."""
+    places = tuple(Words("{0} tensors in {1}", (count, quoted(place)), one="{0} tensor in {1}") for place, count in left.items())
+    return Words("Not in the new file: {0}.", (places,)) if places else None
 
 
 def target_of(source: Path) -> Path:
@@ -68,7 +76,7 @@ def _converted(opened: BinaryIO, file: Path, target: Path, heard: Callable[[int,
     except OSError as error:
         raise HalftoneError("output-failed", path=str(target), detail=system_words(error)) from error
     known = recognise(read_header(target), target.stem).kind != "unknown"
-    return Converted(str(target), ended.tensors, known, ended.open)
+    return Converted(str(target), ended.tensors, ended.left, known, ended.open)
 
 
 def _fresh(target: Path) -> Path:
@@ -141,5 +149,5 @@ class Converter:
             self._store.take(Noted(kind="convert-failed", facts=(source.name,), error=found.error))
         else:
             kind = "converted-unknown" if not found.known else "converted-open" if found.open else "converted"
-            self._store.take(Noted(kind=kind, facts=(Path(found.path).name, found.path)))
+            self._store.take(Noted(kind=kind, facts=(Path(found.path).name, found.path), why=left_words(found.left)))
         self._next()

@@ -11,20 +11,25 @@ import msgspec
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.worker.confined.walls import Wall
 
-_SECONDS: Final = 300
-_BYTES_PER_SECOND: Final = 10 * 2**20
+SECONDS: Final = 300
+BYTES_PER_SECOND: Final = 10 * 2**20
 """Of processor time, in which a slow machine copies a file."""
 
-Work = Callable[[BinaryIO, int, BinaryIO, Callable[[int, int], object]], int]
-"""(source, its size, output, progress) -> number of tensors."""
+Work = Callable[[BinaryIO, int, BinaryIO, Callable[[int, int], object]], tuple[int, dict[str, int]]]
+"""(source, its size, output, progress) -> number of tensors, and of those that were left out by their place."""
+MOST_PLACES: Final = 50
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line on stderr; each holds one of these. done: bytes so far, and all; walls: what the process cannot do."""
+    """A line on stderr; each holds one of these. done: bytes so far, and all; walls: what the process cannot do.
+
+    left stands beside tensors: place -> number of tensors that were left out.
+    """
 
     done: tuple[int, int] | None = None
     walls: tuple[Wall, ...] | None = None
     tensors: int | None = None
+    left: dict[str, int] = {}
     error: ErrorFacts | None = None
 
 
@@ -39,10 +44,11 @@ def main(prepare: Callable[[], Work], memory: int, largest: int) -> int:
     with os.fdopen(output, "wb") as target, os.fdopen(0, "rb", closefd=False) as source:
         size = source.seek(0, io.SEEK_END)
         work = prepare()
-        walls = confine({0, 1, 2, output, reports}, memory, largest, _SECONDS + size // _BYTES_PER_SECOND)
+        walls = confine({0, 1, 2, output, reports}, memory, largest, SECONDS + size // BYTES_PER_SECOND)
         _say(report, Report(walls=tuple(sorted(walls))))
         try:
-            found = Report(tensors=work(source, size, target, _progress(report)))
+            tensors, left = work(source, size, target, _progress(report))
+            found = Report(tensors=tensors, left=dict(list(left.items())[:MOST_PLACES]))
         except HalftoneError as error:
             found = Report(error=error.as_facts())
         _say(report, found)

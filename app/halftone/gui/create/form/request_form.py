@@ -428,6 +428,8 @@ class CreateForm(QWidget):
         self.size_note.setVisible(bool(warning))
         queueing = bool(self._controller.state.jobs)
         self.footer.show_usable(problem, queueing=queueing, removable=self._removal() is not None)
+        for part in self.parts:  # the footer has the reason already, and leads to the row
+            part.note.setVisible(part.note.text() not in ("", problem))
         self._hush()
 
     def _toggled(self, part: FoldedPart, on: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QBoxLayout, QLayout, QPushButton, QWidget
 
 from halftone.contract.limits import CONTROL_RANGE
@@ -112,22 +113,19 @@ class ControlPart(ListRow[Control]):
         self.tie(index, "preprocessor", choice)
         head = row(label(tr("Preprocessor"), "small", "secondary"), choice, spacing=8)
         head.setStretch(1, 1)
-        numbers = [
-            widget
-            for field, threshold in zip(
-                ("threshold_a", "threshold_b"), PREPROCESSORS[control.preprocessor].thresholds, strict=False
-            )
-            for widget in self._threshold(index, field, threshold)
-        ]
+        thresholds = zip(("threshold_a", "threshold_b"), PREPROCESSORS[control.preprocessor].thresholds, strict=False)
+        numbers = [row(*self._threshold(index, field, threshold), -1, spacing=6) for field, threshold in thresholds]
         models = [self._depth_model(index, control)] if control.preprocessor == DEPTH else []
-        return column(head, *([row(*numbers, -1, spacing=6)] if numbers else []), *models, spacing=6)
+        return column(head, *numbers, *models, spacing=6)  # two in one line would be clipped
 
     def _threshold(self, index: int, field: str, threshold: Threshold) -> tuple[QWidget, QWidget]:
         words = say(threshold.name)
         box = NumberBox((threshold.low, threshold.high), 0 if threshold.high > _LEVELS else 2)
         box.setAccessibleName(f"{self.items()[index].name}: {words}")
         box.setToolTip(tr("{0} to {1}.", f"{threshold.low:g}", f"{threshold.high:g}"))
-        box.setMinimumWidth(60)
+        box.setFont(theme.current().font("body", numbers=True))
+        box.setAlignment(Qt.AlignmentFlag.AlignRight)
+        box.setMinimumWidth(theme.grown(72))
         box.setMaximumWidth(theme.grown(72))
         given = getattr(self.items()[index], field)
         box.setValue(threshold.usual if given is None else given)
