@@ -5,7 +5,6 @@ python -m tests.torch.engine.test_trajectories
 
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,8 +49,8 @@ def load(kind: str, folder: Path) -> Loaded:
 
 
 @pytest.fixture(scope="module")
-def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Loaded]]:
-    yield {kind: load(kind, tmp_path_factory.mktemp(kind)) for kind in REFERENCE}
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+    return {kind: load(kind, tmp_path_factory.mktemp(kind)) for kind in REFERENCE}
 
 
 def trajectory(kind: str, name: str, loaded: Loaded) -> list[torch.Tensor]:
