@@ -23,7 +23,7 @@ def unet_of_waves() -> UNet2DConditionModel:
         attention_head_dim=4,
         norm_num_groups=8,
     )
-    _fill(unet)
+    fill(unet)
     return unet
 
 
@@ -40,11 +40,12 @@ def transformer_of_waves() -> SD3Transformer2DModel:
         pooled_projection_dim=24,
         pos_embed_max_size=12,
     )
-    _fill(transformer)
+    fill(transformer)
     return transformer
 
 
-def _fill(network: nn.Module) -> None:
+def fill(network: nn.Module) -> None:
+    """Give every parameter numbers of a formula."""
     for index, (name, parameter) in enumerate(sorted(network.named_parameters())):
         if parameter.dim() == 1:
             parameter.data = wave(parameter.shape, index, 0.1) + float("norm" in name and name.endswith("weight"))

@@ -85,7 +85,7 @@ def check_sampler_options(facts: ModelFacts, sampler: str | None, options: Optio
     if not facts.samplers:
         return
     own = sampler is None or sampler.lower() == facts.own_sampler.lower()
-    called = None if own else sampler_called(sampler)
+    called = None if sampler is None or own else sampler_called(sampler)
     if not own and called not in facts.samplers:
         return  # that is an error of its own
     shown = called or facts.own_sampler

@@ -171,6 +171,7 @@ _NAMES: Final[dict[str, str]] = {
     "eulerancestral": "eulera",
     "dpm2ancestral": "dpm2a",
     "plms": "pndm",
+    "dpmad": "dpmadaptive",
     "dpmpp2sancestral": "dpmpp2sa",
     "resmultistepancestral": "resmultistepa",
     "eulerancestralcfgpp": "euleracfgpp",
@@ -178,7 +179,7 @@ _NAMES: Final[dict[str, str]] = {
     "resmultistepancestralcfgpp": "resmultistepacfgpp",
 }
 """Other names of methods, in letters and digits alone."""
-_WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform"}
+_WAYS: Final[dict[str, str]] = {"uniform": "Normal", "ddim": "DDIM Uniform", "ka": KARRAS, "exp": "Exponential"}
 """Other names of A1111 and ComfyUI for schedules."""
 _AUTOMATIC: Final[dict[str, str]] = {
     **dict.fromkeys(("DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "Restart"), KARRAS),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from halftone.metadata.extensions import from_extensions
 from halftone.metadata.reading import Parameters, lora_tag, parse_parameters
 
 _RESOURCES: Final = ", Civitai resources: "
@@ -28,6 +29,11 @@ _LORAS: Final = ("lora", "lycoris", "locon", "dora")
 
 def parameters_of_text(text: str) -> Parameters:
     """Read A1111's text, by whichever program; text without parameters is all prompt."""
+    said = _of_program(text)
+    return Parameters(prompt=said.prompt, negative=said.negative, fields=from_extensions(said.fields))
+
+
+def _of_program(text: str) -> Parameters:
     if _RESOURCES in text or _MORE in text:
         return _civitai(text)
     said = parse_parameters(text)

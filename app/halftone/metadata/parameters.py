@@ -36,6 +36,7 @@ from halftone.contract.request import (
     without_places,
 )
 from halftone.contract.vocabulary import MaskedContent, Resize
+from halftone.metadata.extensions import for_extensions
 
 NEGATIVE: Final = "Negative prompt:"
 EMPTY_NEGATIVE: Final = "Empty negative prompt"
@@ -202,7 +203,7 @@ def _options_said(request: ResolvedRequest, named: Mapping[str, float]) -> dict[
     """Options with a name in pictures. Of what belongs to another option all is written: other programs have other defaults."""
     enabled = {key: "True" for name, key in _ENABLED.items() if name in named}
     usual = {one.keys[0]: _text(one, one.neutral or 0) for one in OPTION_PARAMETERS.values() if one.of and one.of in named}
-    return {**enabled, **usual, **_said(request, *(OPTION_PARAMETERS[name].field for name in named))}
+    return for_extensions({**enabled, **usual, **_said(request, *(OPTION_PARAMETERS[name].field for name in named))})
 
 
 def number_text(value: float) -> str:

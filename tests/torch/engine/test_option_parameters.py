@@ -19,11 +19,8 @@ from tests.helpers.waves import transformer_of_waves, wave
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine
 from halftone.contract.request import CheckInputs, Hires, Numerics
-from halftone.engine.inputs.resolve import pipeline_arguments
-from halftone.engine.inputs.wanted import of_request
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.service import DiffusersEngine
-from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
 
@@ -83,12 +80,17 @@ def test_skip_layer_guidance_is_that_of_diffusers(engine: DiffusersEngine, tmp_p
     made = ours(engine, case, model)
     assert np.array_equal(made, wanted)
     assert not np.array_equal(made, ours(engine, without, model))
-    given = pipeline_arguments(pipe, of_request(request_of(run.PROMPT, case_of("SD 3.5 medium", skip_layer_guidance_scale=2.8),
-        model, "text", None, (Path(), Path())), describe(str(model))), None)  # fmt: skip
-    assert given["skip_guidance_layers"] == [7, 8, 9]
     asked = request_of(run.PROMPT, case, model, "text", None, (Path(), Path()))
     with pytest.raises(HalftoneError, match="--skip-layer-guidance cannot be set at guidance 1"):
         halftone_frames(engine, msgspec.structs.replace(asked, guidance=1.0))
+
+
+@pytest.mark.parametrize(("layers", "said"), [(None, "7, 8, 9"), ([1, 30], "30")])
+def test_layers_that_the_model_lacks_are_refused(engine: DiffusersEngine, tmp_path: Path, layers: Any, said: str) -> None:
+    skipped = {} if layers is None else {"skip_guidance_layers": layers}
+    case = case_of("SD 3.5 medium", skip_layer_guidance_scale=2.8, **skipped)
+    with pytest.raises(HalftoneError, match=f"^Skipped layers cannot be {said} with this model, whose last layer is [0-9]+."):
+        ours(engine, case, run.save(case, tmp_path / "m"))
 
 
 def test_skip_layer_guidance_is_that_of_comfyui() -> None:

@@ -158,3 +158,10 @@ def test_without_guidance_it_is_the_plain_solver(name: str) -> None:
     plain, _ = loop("diffusion", "karras", name)
     same = SOLVERS[name.removesuffix(" CFG++")]
     assert torch.equal(solve(SOLVERS[name], run, start, predict), solve(same, plain, start, predict))
+
+
+def test_the_samplers_that_leave_out_a_sigma_are_those_of_a1111_and_comfyui() -> None:
+    listed = json.loads((FOLDER / "a1111_samplers.json").read_text())["samplers"]
+    wanted = {name for name, known in listed.items() if known["options"].get("discard_next_to_last_sigma")}
+    found = {name for name, solver in SOLVERS.items() if solver.drops_penultimate}
+    assert found == wanted | {"UniPC", "UniPC BH2"}, "the UniPC here is ComfyUI's"

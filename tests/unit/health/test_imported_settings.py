@@ -14,8 +14,9 @@ from tests.helpers.pictures import picture_facts, resolved
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
+from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.parameters import a1111_text
-from halftone.metadata.reading import SYNTAX, Parameters, holds_parameters, parse_parameters
+from halftone.metadata.reading import SYNTAX, Parameters, holds_parameters
 from halftone.settings.store import Settings
 
 A1111 = (
@@ -38,7 +39,7 @@ NOW = PictureRequest(prompt="before", model=samples.POCKET.id, styles=(Style(nam
 
 
 def taken(text: str, now: PictureRequest = NOW, known: Known = KNOWN) -> Imported:
-    return import_settings(parse_parameters(text), now, known)
+    return import_settings(parameters_of_text(text), now, known)
 
 
 def test_all_of_a_text_of_a1111_has_its_place_or_is_told() -> None:
@@ -127,6 +128,48 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             (),
         ),
         ("Euler, freeu_b1: 1.5", {"options": {}}, ("freeu_b1: 1.5",)),
+        (
+            "Euler, Schedule type: Karras, Dynamic thresholding enabled: True, Mimic scale: 7, Separate Feature Channels: False, "
+            "Scaling Startpoint: ZERO, Variability Measure: STD, Interpolate Phi: 0.9, Threshold percentile: 98.5",
+            {
+                "options": {
+                    "threshold_scale": 7.0,
+                    "threshold_together": 1,
+                    "threshold_startpoint": 1,
+                    "threshold_variability": 1,
+                    "threshold_phi": 0.9,
+                    "threshold_percentile": 0.985,
+                }
+            },
+            (),
+        ),
+        (
+            "Euler, Dynamic thresholding enabled: True, Mimic scale: 7, Mimic mode: Power Up",
+            {"options": {}},
+            ("Dynamic thresholding enabled: True", "Mimic scale: 7", "Mimic mode: Power Up"),
+        ),
+        (
+            "Euler, pag_enabled: True, pag_scale: 2.5, pag_rescale: 0.0, pag_rescale_mode: full, pag_adaptive_scale: 0.0, "
+            "pag_block: middle, pag_block_id: 0",
+            {"options": {"pag_scale": 2.5}},
+            (),
+        ),
+        (
+            "Euler, pag_enabled: True, pag_scale: 3, pag_rescale: 0.2, pag_rescale_mode: full, pag_block: output",
+            {"options": {"pag_scale": 3.0}},
+            ("pag_rescale: 0.2", "pag_rescale_mode: full", "pag_block: output"),
+        ),
+        (
+            r'Euler, FreeU Stages: "[{\"backbone_factor\": 1.2, \"skip_factor\": 0.8}, {\"backbone_factor\": 1.5}]", '
+            'FreeU Schedule: "0.0, 0.5, 0.0", FreeU Version: 2',
+            {"options": {"freeu": 2, "freeu_b1": 1.2, "freeu_s1": 0.8, "freeu_b2": 1.5, "freeu_s2": 1.0, "freeu_end": 0.5}},
+            (),
+        ),
+        (
+            r'Euler, FreeU Stages: "[{\"backbone_factor\": 1.2, \"backbone_width\": 0.7}]", FreeU Version: 2',
+            {"options": {}},
+            ('FreeU Stages: [{"backbone_factor": 1.2, "backbone_width": 0.7…', "FreeU Version: 2"),
+        ),
         (
             "Heun, Sigma churn: 8, Sigma tmin: 0.5, Sigma tmax: 20",
             {"options": {"s_churn": 8.0, "s_tmin": 0.5, "s_tmax": 20.0}},
@@ -335,6 +378,8 @@ def test_a_very_long_line_is_read_at_once() -> None:
     [
         {"freeu": 1, "freeu_b1": 1.05, "freeu_s2": 0.123456789, "freeu_start": 0.3},
         {"freeu": 2},
+        {"threshold_scale": 6.5, "threshold_percentile": 0.985, "threshold_variability": 1, "threshold_phi": 0.7},
+        {"threshold_scale": 6.5, "threshold_together": 1, "threshold_value": 3.0},
         {"freeu": 3, "freeu_b2": 1.6, "pag_scale": 3.3, "pag_attenuation": 12.5, "pag_start": 0.1, "pag_end": 0.7},
         {
             "threshold_scale": 7.5, "threshold_percentile": 0.97, "threshold_mode": 7, "threshold_scale_min": 1.5,
@@ -353,3 +398,16 @@ def test_a_prompt_of_comfyui_is_imported_with_its_rules() -> None:
     """The same request as with --prompt-syntax comfyui, whatever the prompt."""
     said = Parameters(prompt="cat BREAK dog", fields={"Steps": "4", "Version": "ComfyUI", SYNTAX: "ComfyUI"})
     assert import_settings(said, NOW, KNOWN).request.options["prompt_syntax"] == 2
+
+
+def test_what_extensions_of_a1111_read_is_written() -> None:
+    options: dict[str, Any] = {"freeu": 2, "freeu_s1": 0.5, "threshold_scale": 6.5, "threshold_percentile": 0.985}
+    text = a1111_text(resolved(sampler="Euler Karras", options=options), picture_facts())
+    for said in (
+        "Dynamic thresholding enabled: True", "Mimic scale: 6.5", "Threshold percentile: 98.5", "Separate Feature Channels: True",
+        "Scaling Startpoint: MEAN", "Variability Measure: AD", "Interpolate Phi: 1", 'FreeU Schedule: "0.0, 1.0, 0.0"',
+        r'FreeU Stages: "[{\"backbone_factor\": 1.3, \"skip_factor\": 0.5}, {\"backbone_factor\": 1.4, \"skip_factor\": 0.2}]"',
+        "FreeU Version: 2", "freeu_enabled: True",
+    ):  # fmt: skip
+        assert said in text
+    assert "dynthres" not in text

@@ -84,7 +84,8 @@ def test_a_parameter_of_the_sampler_belongs_to_the_pipelines_that_have_such_samp
         ("Euler a SGM Uniform (diffusers)", "StableDiffusionPipeline", set[str]()),
         ("Euler Karras", "StableDiffusionPipeline", BENT | {"s_noise"}),
         (None, "StableDiffusionPipeline", set[str]()),
-        ("Euler a", "FluxPipeline", NOISE | BENT - {"rho"}),
+        ("Euler a", "FluxPipeline", NOISE | {"discard_penultimate"}),
+        ("Euler a Karras", "FluxPipeline", NOISE | BENT),
         ("DPM++ 2M SDE", "FluxPipeline", set[str]()),
     ],
 )

@@ -3,12 +3,17 @@
 python -m tests.unit.library.test_sampler_names
 """
 
-from typing import Final
+import json
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from halftone.library.samplers import SAMPLERS, sampler_called
+from halftone.library.samplers import SAMPLERS, SOLVER_OPTIONS, sampler_called
 
+OF_A1111: Final[dict[str, dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[2] / "references" / "a1111_samplers.json").read_text()
+)
 A1111: Final = (
     "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 2S a", "DPM++ 3M SDE", "Euler a", "Euler", "LMS",
     "Heun", "DPM2", "DPM2 a", "DPM fast", "DPM adaptive", "Restart", "DDIM", "DDIM CFG++", "PLMS", "UniPC", "LCM",
@@ -52,6 +57,22 @@ def test_a_sampler_of_another_program_is_one_here_with_each_of_its_schedules(nam
     [("k_euler_a", "Euler a"), ("k_dpmpp_2s_a", "DPM++ 2S a"), ("k_lms", "LMS"), ("k_dpmpp_2m Karras", "DPM++ 2M Karras")],
 )
 def test_an_alias_of_a1111_is_the_sampler(alias: str, name: str) -> None:
+    assert sampler_called(alias) == name
+
+
+@pytest.mark.parametrize("name", OF_A1111["samplers"])
+def test_a_sampler_of_a1111_has_its_aliases_its_schedule_and_its_noise(name: str) -> None:
+    known = OF_A1111["samplers"][name]
+    assert {sampler_called(alias) for alias in known["aliases"]} == {sampler_called(name)}
+    called, options = sampler_called(f"{name} Automatic") or "", known["options"]
+    if "scheduler" in options:
+        assert called.casefold() == f"{name} {options['scheduler']}".casefold()
+    if options.get("uses_ensd") or options.get("brownian_noise"):
+        assert name in SOLVER_OPTIONS["eta_ancestral"]
+
+
+@pytest.mark.parametrize(("alias", "name"), OF_A1111["earlier"].items())
+def test_an_alias_of_an_early_a1111_has_its_schedule(alias: str, name: str) -> None:
     assert sampler_called(alias) == name
 
 

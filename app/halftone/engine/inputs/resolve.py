@@ -172,6 +172,18 @@ def _check_guidance(wanted: Mapping[str, Any], options: Mapping[str, OptionValue
         raise HalftoneError("setting-bad-value", name=option_flag(THRESHOLD), value=value, allowed=allowed)
 
 
+def _check_layers(pipe: Any, wanted: Mapping[str, Any], options: Mapping[str, OptionValue]) -> None:
+    """Raise setting-bad-value for layers to leave out that the model does not have: without any the guidance would do nothing."""
+    blocks = getattr(getattr(pipe, "transformer", None), "transformer_blocks", None)
+    if not options.get(_SKIPPING) or blocks is None:
+        return
+    lacking = [layer for layer in wanted.get(_SKIPPED) or () if layer not in range(len(blocks))]
+    if lacking:
+        value = Words("{0} with this model, whose last layer is {1}", (", ".join(map(str, lacking)), len(blocks) - 1))
+        allowed = Words("--option {0} with others, or no {1}", (f"{_SKIPPED}=[…]", option_flag(_SKIPPING)))
+        raise HalftoneError("setting-bad-value", name=Words("Skipped layers"), value=value, allowed=allowed)
+
+
 def start_canvas(pipe: Any, inputs: Inputs) -> Canvas | None:
     """What the pipeline starts from, None where no picture was given. Raises image-unreadable, mask-*."""
     if inputs.image is None:
@@ -195,6 +207,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
         **_options(pipe, inputs.options),
     }
     _check_guidance(wanted, inputs.options)
+    _check_layers(pipe, wanted, inputs.options)
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []

@@ -14,7 +14,7 @@ from diffusers.guiders import BaseGuidance
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import SAMPLER_OPTIONS
+from halftone.contract.parameters import SAMPLER_OPTIONS, THRESHOLDING
 from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
@@ -89,7 +89,13 @@ def _with_settings(scheduler: Any, options: Mapping[str, OptionValue]) -> Any:
         if setting is None:
             raise takes_none(sampler_name(scheduler), name, flow=flow)
         changes |= {setting: options[name], **{key: value for key, value in one.together if key in own}}
+    if THRESHOLDING in changes:
+        changes[THRESHOLDING] = {name: options[name] for name in options if THRESHOLDING in _settings_of(name)}
     return type(scheduler).from_config(scheduler.config, **changes) if changes else scheduler
+
+
+def _settings_of(name: str) -> tuple[str, ...]:
+    return SAMPLER_OPTIONS[name].settings if name in SAMPLER_OPTIONS else ()
 
 
 def without_solver_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:

@@ -1,7 +1,7 @@
 """A scheduler for diffusers' pipelines that steps with the solvers and sigma schedules of Halftone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
@@ -13,6 +13,7 @@ from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
+from halftone.contract.parameters import OPTION_PARAMETERS, THRESHOLDING, option_value
 from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
@@ -65,11 +66,21 @@ class _Call(NamedTuple):
     sigma: float
 
 
+def _trained_table(betas: tuple[Any, ...], zero_snr: bool) -> Array:
+    """The sigmas of the training. betas: the first arguments of diffusers' schedulers."""
+    native = cast("Any", EulerDiscreteScheduler(*betas, rescale_betas_zero_snr=zero_snr))
+    kept = native.alphas_cumprod.double().numpy().copy()
+    if zero_snr:
+        kept[-1] = _PURE_NOISE
+    return ((1 - kept) / kept) ** 0.5
+
+
 class SolverScheduler(SchedulerMixin, ConfigMixin):
     """solver: a name of `SOLVERS`; schedule: one of `SCHEDULES`, or "" for Normal; family: of the model; eta_ancestral, s_noise:
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
     discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
-    DPM2; threshold_*: dynamic thresholding; the rest as in diffusers' schedulers, whose configurations it takes.
+    DPM2; threshold_options: of dynamic
+    thresholding, by their names in a request; the rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -102,17 +113,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_churn: float = 0.0,
         s_tmin: float = 0.0,
         s_tmax: float = 0.0,
-        threshold_scale: float = 0.0,  # noqa: ARG002 - read from the configuration
-        threshold_percentile: float = 1.0,  # noqa: ARG002 - read from the configuration
-        threshold_mode: int = 0,  # noqa: ARG002 - read from the configuration
-        threshold_scale_min: float = 0.0,  # noqa: ARG002 - read from the configuration
-        threshold_cfg_mode: int = 0,  # noqa: ARG002 - read from the configuration
-        threshold_cfg_scale_min: float = 0.0,  # noqa: ARG002 - read from the configuration
-        threshold_value: float = 1.0,  # noqa: ARG002 - read from the configuration
-        threshold_together: int = 0,  # noqa: ARG002 - read from the configuration
-        threshold_startpoint: int = 0,  # noqa: ARG002 - read from the configuration
-        threshold_variability: int = 0,  # noqa: ARG002 - read from the configuration
-        threshold_phi: float = 1.0,  # noqa: ARG002 - read from the configuration
+        threshold_options: Mapping[str, float] | None = None,  # noqa: ARG002 - read from the configuration
     ) -> None:
         self.guidance = 1.0
         """The pipeline's guidance in this step, which dynamic thresholding needs."""
@@ -129,23 +130,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._rho = rho
         self._churn = s_churn, s_tmin, s_tmax or math.inf
         self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
-        self.trained_table: Array | None = None
-        if not use_flow_sigmas:
-            native = cast(
-                "Any",
-                EulerDiscreteScheduler(
-                    num_train_timesteps,
-                    beta_start,
-                    beta_end,
-                    beta_schedule,
-                    trained_betas,
-                    rescale_betas_zero_snr=rescale_betas_zero_snr,
-                ),
-            )
-            kept = native.alphas_cumprod.double().numpy().copy()
-            if rescale_betas_zero_snr:
-                kept[-1] = _PURE_NOISE
-            self.trained_table = ((1 - kept) / kept) ** 0.5
+        betas = (num_train_timesteps, beta_start, beta_end, beta_schedule, trained_betas)
+        self.trained_table = None if use_flow_sigmas else _trained_table(betas, rescale_betas_zero_snr)
         self.order = len(SOLVERS[solver].calls(self._run(_FALLING, _no_noise)))
         self.levels: list[float] = []
         self.calls: list[tuple[int, int, float]] = []
@@ -321,18 +307,12 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
 
     def _thresholding(self) -> Thresholding:
         """What the configuration asks for. It is no attribute: those are kept where a picture stops, as plain numbers."""
-        own: Any = self.config
-        return Thresholding(
-            own.threshold_scale,
-            own.threshold_percentile,
-            (own.threshold_mode, own.threshold_scale_min),
-            (own.threshold_cfg_mode, own.threshold_cfg_scale_min),
-            own.threshold_value,
-            not own.threshold_together,
-            not own.threshold_startpoint,
-            not own.threshold_variability,
-            own.threshold_phi,
+        given = cast("Mapping[str, float]", cast("Any", self.config).threshold_options or {})
+        scale, percentile, mode, least, cfg_mode, cfg_least, value, together, start, variability, phi = (
+            option_value(given, name) for name, one in OPTION_PARAMETERS.items() if THRESHOLDING in one.settings
         )
+        modes = (int(mode), least), (int(cfg_mode), cfg_least)
+        return Thresholding(scale, percentile, *modes, value, not together, not start, not variability, phi)
 
     def _threshold(self, asked: Thresholding, output: Tensor, latents: Tensor, sigma: float) -> Tensor:
         """What thresholding changes; whatever was added to the guided output stays. Raises ValueError without guidance."""

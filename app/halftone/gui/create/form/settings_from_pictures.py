@@ -24,8 +24,9 @@ from halftone.health.pictures.imported_settings import (
     other_file,
 )
 from halftone.health.pictures.setting_names import SettingNames, setting_names
+from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.picture_settings import said_by
-from halftone.metadata.reading import Parameters, parse_parameters
+from halftone.metadata.reading import Parameters
 from halftone.session.events import Noted
 from halftone.session.pictures.draft import Draft, Seed, from_request
 from halftone.session.pictures.history import Made
@@ -91,7 +92,7 @@ class FormFiller(QObject):
 
     def take_text(self, text: str) -> None:
         """Copy the settings from a text as A1111 writes it."""
-        self._take(parse_parameters(text))
+        self._take(parameters_of_text(text))
 
     def _take(self, said: Parameters) -> None:
         """Fill in the plain settings at once, and the files that they name once those are found."""
