@@ -22,6 +22,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.sampling.composition import Composition, Prompt, check_composable, denoised
+from halftone.engine.sampling.perturbed import perturbed
 from halftone.engine.service import DiffusersEngine
 from halftone.library.models import describe
 from halftone.library.prompts.composed_prompts import composed
@@ -36,9 +37,16 @@ Parts = tuple[tuple[str, float], ...]
 
 
 def drawn(
-    pipe: Any, parts: Callable[[int], Parts], guidance: float = GUIDANCE, net: Any = None, seen: Path | None = None
+    pipe: Any,
+    parts: Callable[[int], Parts],
+    guidance: float = GUIDANCE,
+    net: Any = None,
+    seen: Path | None = None,
+    pag: float = 0.0,
 ) -> NDArray[Any]:
-    """uncond + guidance * sum of weight * (cond - uncond), step by step. parts: of a step, counted from 1."""
+    """uncond + guidance * sum of weight * (cond - uncond), step by step. parts: of a step, counted from 1; pag: the scale of the
+    mean of what is added for each, with its weight (Forge's backend/sampling/sampling_function.py).
+    """
     wide = hasattr(pipe, "text_encoder_2")
     with torch.no_grad(), quiet_libraries():
         pipe.scheduler.set_timesteps(STEPS)
@@ -65,6 +73,12 @@ def drawn(
             scaled = pipe.scheduler.scale_model_input(x, time)
             negative = answer(scaled, time, "bad", negative=True)
             total = sum(weight * (answer(scaled, time, text) - negative) for text, weight in parts(step))
+            if pag:
+                whole = sum(weight for _, weight in parts(step))
+                with perturbed(pipe.unet):
+                    beside = [weight * answer(scaled, time, text) for text, weight in parts(step)]
+                own = sum(weight * answer(scaled, time, text) for text, weight in parts(step))
+                total = total + pag / guidance * (own - sum(beside)) / whole
             x = pipe.scheduler.step(negative + guidance * total, time, x).prev_sample
         made = pipe.vae.decode(x / pipe.vae.config.scaling_factor).sample
     return np.asarray(pipe.image_processor.postprocess(made)[0]).astype(int)
@@ -105,6 +119,24 @@ def test_a_picture_is_that_of_the_formula(engine: DiffusersEngine, models: dict[
     own = made(engine, models[family], guidance=guidance)
     assert np.abs(own - wanted).max() <= 1
     assert (own != made(engine, models[family], "a red sun", guidance=guidance)).any()
+
+
+@pytest.mark.parametrize("guidance", [GUIDANCE, 1.0])
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_perturbed_attention_adds_the_mean_of_all(
+    engine: DiffusersEngine, models: dict[str, Path], family: str, guidance: float
+) -> None:
+    wanted = drawn(load_tiny(models[family]), lambda _: PARTS, guidance, pag=3.0)
+    own = made(engine, models[family], guidance=guidance, options={"pag_scale": 3.0})
+    assert np.abs(own - wanted).max() <= 1
+    assert (own != made(engine, models[family], guidance=guidance)).any()
+    first = made(engine, models[family], "a red sun AND blue hills:0", guidance=guidance, options={"pag_scale": 3.0})
+    assert np.abs(first - made(engine, models[family], "a red sun", guidance=guidance, options={"pag_scale": 3.0})).max() <= 1
+
+
+def test_a_mean_of_weights_that_add_up_to_nothing_is_refused(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    with pytest.raises(HalftoneError, match="sum of their weights, which is 0"):
+        made(engine, models["sd15"], "a red sun AND blue:-1", options={"pag_scale": 3.0})
 
 
 @pytest.mark.parametrize("family", ["sd15", "sdxl"])
@@ -198,7 +230,6 @@ def test_the_check_composes_too(models: dict[str, Path]) -> None:
         ("StableDiffusionPAGPipeline", {}, "does not guide with one prompt"),
         ("StableDiffusionUpscalePipeline", {}, "does not guide with one prompt"),
         ("StableDiffusion3Pipeline", {"skip_guidance_layers": [1]}, "skip-layer guidance"),
-        ("StableDiffusionPipeline", {"pag_scale": 3.0}, "perturbed-attention guidance"),
     ],
 )
 def test_what_cannot_be_composed_is_refused_by_name(name: str, options: dict[str, Any], reason: str) -> None:
