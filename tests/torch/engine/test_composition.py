@@ -17,13 +17,16 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine
-from halftone.contract.request import CheckInputs, Control, Hires, Numerics
+from halftone.contract.request import CheckInputs, Control, Extras, Hires, Numerics, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.sampling.composition import Composition, Prompt, check_composable, denoised
 from halftone.engine.sampling.perturbed import perturbed
 from halftone.engine.service import DiffusersEngine
+from halftone.health.forecasts.activations import Size, controlling
+from halftone.health.forecasts.memory_forecast import job_of
+from halftone.library.families.networks import Network, networks_of
 from halftone.library.models import describe
 from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
@@ -211,6 +214,38 @@ def test_a_long_prompt_beside_a_short_one(engine: DiffusersEngine, models: dict[
 def test_half_precision_is_watched_and_clean(engine: DiffusersEngine, models: dict[str, Path]) -> None:
     report, _ = generate(engine, models["sdxl"], "float16", prompt=PROMPT, **ASKED)
     assert (report.images[0].state, report.images[0].finite) == ("clean", True)
+
+
+@pytest.mark.parametrize("guidance", [GUIDANCE, 1.0])
+@pytest.mark.parametrize("prompt", ["a red sun", "a AND b", "a AND b AND c:-1"])
+def test_the_memory_forecast_counts_the_prompts_that_run(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, guidance: float, prompt: str
+) -> None:
+    """Each further prompt is a call of the denoiser with one row, so only what waits for the calls grows."""
+    made(engine, models["sd15"], prompt, guidance=guidance, steps=1)
+    assert engine.loaded is not None
+    rows: list[int] = []
+
+    def note(_module: Any, args: tuple[torch.Tensor]) -> None:
+        rows.append(len(args[0]))
+
+    hook = engine.loaded.pipe.unet.conv_in.register_forward_pre_hook(note)
+    made(engine, models["sd15"], prompt, guidance=guidance, steps=1)
+    hook.remove()
+    facts = engine.loaded.facts
+    job = job_of(facts, PictureRequest(model=facts.id, prompt=prompt), Size(32, 32, 1), guided=guidance > 1)
+    assert rows == [2 if job.guided else 1, *[1] * job.further]
+    assert job.prompts == sum(rows)
+    net = engine_network(models["sd15"], tmp_path)
+    one, all_ = (controlling(net, None, Size(64, 64, 1), prompts=count) for count in (1, job.prompts))
+    assert all_ == job.prompts * one
+
+
+def engine_network(model: Path, folder: Path) -> Network:
+    """The forecast's view of a ControlNet for a model."""
+    place = save_net(make_net(model), folder / "net")
+    extras = Extras(controls=(Control(path=str(place), image=""),))
+    return next(one for one in networks_of(describe(str(model)), extras) if one.work == "control")
 
 
 def test_the_check_composes_too(models: dict[str, Path]) -> None:
