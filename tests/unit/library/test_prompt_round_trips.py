@@ -59,7 +59,8 @@ def test_a_prompt_comes_back_from_a_picture_as_it_was_read(prompt: str, negative
 
 NASTY: Final = (
     "(", ")", "[", "((a:1.2)", "[a:b:", "[a|", "a|", ":", "\\", "\\(", "AND ", " AND", "BREAK ", "embedding:", " embedding:a,",
-    ",", "<lora:", "<lora:a:1:1:", "（a：", "(a：1.2)", "{a|", "__", "<hypernet:", " ", "\n", "a:1 ", ":1.2)", "[[", "(()", "])", "1",
+    ",", "<lora:", "<lora:a:1:1:", "（a：", "(a：1.2)", "{a|", "__", "<hypernet:", " ", "\n", "a:1 ", ":1.2)", "[[",
+    "(()", "])", "1",
 )  # fmt: skip
 
 
