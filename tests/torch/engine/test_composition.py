@@ -17,12 +17,16 @@ from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.messages import Examine
-from halftone.contract.request import CheckInputs, Control, Hires, Numerics
+from halftone.contract.request import CheckInputs, Control, Extras, Hires, Numerics, PictureRequest
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.checks.examine import Examination
 from halftone.engine.loading.load import load_pipeline
 from halftone.engine.sampling.composition import Composition, Prompt, check_composable, denoised
+from halftone.engine.sampling.perturbed import perturbed
 from halftone.engine.service import DiffusersEngine
+from halftone.health.forecasts.activations import Size, controlling
+from halftone.health.forecasts.memory_forecast import job_of
+from halftone.library.families.networks import Network, networks_of
 from halftone.library.models import describe
 from halftone.library.prompts.composed_prompts import composed
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
@@ -36,9 +40,16 @@ Parts = tuple[tuple[str, float], ...]
 
 
 def drawn(
-    pipe: Any, parts: Callable[[int], Parts], guidance: float = GUIDANCE, net: Any = None, seen: Path | None = None
+    pipe: Any,
+    parts: Callable[[int], Parts],
+    guidance: float = GUIDANCE,
+    net: Any = None,
+    seen: Path | None = None,
+    pag: float = 0.0,
 ) -> NDArray[Any]:
-    """uncond + guidance * sum of weight * (cond - uncond), step by step. parts: of a step, counted from 1."""
+    """uncond + guidance * sum of weight * (cond - uncond), step by step. parts: of a step, counted from 1; pag: the scale of the
+    mean of what is added for each, with its weight (Forge's backend/sampling/sampling_function.py).
+    """
     wide = hasattr(pipe, "text_encoder_2")
     with torch.no_grad(), quiet_libraries():
         pipe.scheduler.set_timesteps(STEPS)
@@ -65,6 +76,12 @@ def drawn(
             scaled = pipe.scheduler.scale_model_input(x, time)
             negative = answer(scaled, time, "bad", negative=True)
             total = sum(weight * (answer(scaled, time, text) - negative) for text, weight in parts(step))
+            if pag:
+                whole = sum(weight for _, weight in parts(step))
+                with perturbed(pipe.unet):
+                    beside = [weight * answer(scaled, time, text) for text, weight in parts(step)]
+                own = sum(weight * answer(scaled, time, text) for text, weight in parts(step))
+                total = total + pag / guidance * (own - sum(beside)) / whole
             x = pipe.scheduler.step(negative + guidance * total, time, x).prev_sample
         made = pipe.vae.decode(x / pipe.vae.config.scaling_factor).sample
     return np.asarray(pipe.image_processor.postprocess(made)[0]).astype(int)
@@ -105,6 +122,24 @@ def test_a_picture_is_that_of_the_formula(engine: DiffusersEngine, models: dict[
     own = made(engine, models[family], guidance=guidance)
     assert np.abs(own - wanted).max() <= 1
     assert (own != made(engine, models[family], "a red sun", guidance=guidance)).any()
+
+
+@pytest.mark.parametrize("guidance", [GUIDANCE, 1.0])
+@pytest.mark.parametrize("family", ["sd15", "sdxl"])
+def test_perturbed_attention_adds_the_mean_of_all(
+    engine: DiffusersEngine, models: dict[str, Path], family: str, guidance: float
+) -> None:
+    wanted = drawn(load_tiny(models[family]), lambda _: PARTS, guidance, pag=3.0)
+    own = made(engine, models[family], guidance=guidance, options={"pag_scale": 3.0})
+    assert np.abs(own - wanted).max() <= 1
+    assert (own != made(engine, models[family], guidance=guidance)).any()
+    first = made(engine, models[family], "a red sun AND blue hills:0", guidance=guidance, options={"pag_scale": 3.0})
+    assert np.abs(first - made(engine, models[family], "a red sun", guidance=guidance, options={"pag_scale": 3.0})).max() <= 1
+
+
+def test_a_mean_of_weights_that_add_up_to_nothing_is_refused(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    with pytest.raises(HalftoneError, match="sum of their weights, which is 0"):
+        made(engine, models["sd15"], "a red sun AND blue:-1", options={"pag_scale": 3.0})
 
 
 @pytest.mark.parametrize("family", ["sd15", "sdxl"])
@@ -181,6 +216,38 @@ def test_half_precision_is_watched_and_clean(engine: DiffusersEngine, models: di
     assert (report.images[0].state, report.images[0].finite) == ("clean", True)
 
 
+@pytest.mark.parametrize("guidance", [GUIDANCE, 1.0])
+@pytest.mark.parametrize("prompt", ["a red sun", "a AND b", "a AND b AND c:-1"])
+def test_the_memory_forecast_counts_the_prompts_that_run(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, guidance: float, prompt: str
+) -> None:
+    """Each further prompt is a call of the denoiser with one row, so only what waits for the calls grows."""
+    made(engine, models["sd15"], prompt, guidance=guidance, steps=1)
+    assert engine.loaded is not None
+    rows: list[int] = []
+
+    def note(_module: Any, args: tuple[torch.Tensor]) -> None:
+        rows.append(len(args[0]))
+
+    hook = engine.loaded.pipe.unet.conv_in.register_forward_pre_hook(note)
+    made(engine, models["sd15"], prompt, guidance=guidance, steps=1)
+    hook.remove()
+    facts = engine.loaded.facts
+    job = job_of(facts, PictureRequest(model=facts.id, prompt=prompt), Size(32, 32, 1), guided=guidance > 1)
+    assert rows == [2 if job.guided else 1, *[1] * job.further]
+    assert job.prompts == sum(rows)
+    net = engine_network(models["sd15"], tmp_path)
+    one, all_ = (controlling(net, None, Size(64, 64, 1), prompts=count) for count in (1, job.prompts))
+    assert all_ == job.prompts * one
+
+
+def engine_network(model: Path, folder: Path) -> Network:
+    """The forecast's view of a ControlNet for a model."""
+    place = save_net(make_net(model), folder / "net")
+    extras = Extras(controls=(Control(path=str(place), image=""),))
+    return next(one for one in networks_of(describe(str(model)), extras) if one.work == "control")
+
+
 def test_the_check_composes_too(models: dict[str, Path]) -> None:
     loaded = load_pipeline(describe(str(models["sd15"])), DEVICE)
     inputs = CheckInputs(width=32, height=32, guidance=7.0, prompt="red AND blue")
@@ -198,7 +265,6 @@ def test_the_check_composes_too(models: dict[str, Path]) -> None:
         ("StableDiffusionPAGPipeline", {}, "does not guide with one prompt"),
         ("StableDiffusionUpscalePipeline", {}, "does not guide with one prompt"),
         ("StableDiffusion3Pipeline", {"skip_guidance_layers": [1]}, "skip-layer guidance"),
-        ("StableDiffusionPipeline", {"pag_scale": 3.0}, "perturbed-attention guidance"),
     ],
 )
 def test_what_cannot_be_composed_is_refused_by_name(name: str, options: dict[str, Any], reason: str) -> None:

@@ -38,7 +38,7 @@ from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.add_ons.inversions import unknown_names
 from halftone.library.families.known_families import of_pipeline, reads_brackets
 from halftone.library.options import Kind, check_kind, check_one_schedule
-from halftone.library.prompts.composed_prompts import is_composed
+from halftone.library.prompts.composed_prompts import composed, is_composed
 from halftone.library.prompts.drawn_prompts import spoken
 from halftone.library.prompts.prompt_syntax import Rules, notes, plain, rules_of
 from halftone.library.resolution_bins import BINNING, computed_size
@@ -239,7 +239,8 @@ def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str
         literal = reads_brackets(of_pipeline(type(pipe).__name__).name)
         return {name: plain(text, rules, literal=literal) for name, text in texts.items()}
     if is_composed(texts.get("prompt", ""), rules):
-        check_composable(pipe, inputs.options)
+        weights = (part.weight for part in composed(texts["prompt"], rules))
+        check_composable(pipe, inputs.options, weights)
     return {}
 
 

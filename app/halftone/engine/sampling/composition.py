@@ -6,7 +6,7 @@ first prompt; each further one is a call of its own, so that no batch grows. A C
 after the other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -23,6 +23,8 @@ _RESIDUALS: Final = ("down_block_additional_residuals", "mid_block_additional_re
 _UNGUIDED: Final = ("LatentConsistency",)
 _OWN_GUIDANCE: Final = ("PAG", "Panorama")
 """Pipelines that guide with more than a prompt and a negative one."""
+_LEAST_SUM: Final = 1e-3
+"""Smallest sum of weights that a weighted mean is formed with."""
 _SKIPPED_LAYERS: Final = "skip_guidance_layers"
 
 
@@ -41,14 +43,18 @@ class Composition(NamedTuple):
     negative: Prompt
     guided: bool
 
+    def is_pair(self, count: int) -> bool:
+        """Whether a call for so many pictures holds the negative prompt as well."""
+        return count == 2 * len(self.prompts[0].states)
+
     @property
     def further(self) -> tuple[Prompt, ...]:
         """Those that the pipeline's own call does not hold."""
         return (*self.prompts[1:], *(() if self.guided else (self.negative,)))
 
 
-def check_composable(pipe: Any, options: Mapping[str, OptionValue]) -> None:
-    """Raise prompt-uncomposed where the parts of a prompt cannot guide together."""
+def check_composable(pipe: Any, options: Mapping[str, OptionValue], weights: Iterable[float] = (1.0,)) -> None:
+    """Raise prompt-uncomposed where the parts of a prompt cannot guide together. weights: of the parts."""
     name = type(pipe).__name__
     detail = None
     if any(word in name for word in _UNGUIDED):
@@ -56,9 +62,10 @@ def check_composable(pipe: Any, options: Mapping[str, OptionValue]) -> None:
     elif any(word in name for word in _OWN_GUIDANCE) or not hasattr(type(pipe), "do_classifier_free_guidance"):
         detail = Words("its pipeline ({0}) does not guide with one prompt and one negative prompt alone", (name,))
     elif options.get(_SKIPPED_LAYERS):
+        # the pipeline makes that call itself, and takes its answer from the composed one: no program defines that difference
         detail = Words("skip-layer guidance would guide with the first of them alone")
-    elif options.get(PAG):
-        detail = Words("perturbed-attention guidance would guide with the first of them alone")
+    elif options.get(PAG) and abs(sum(weights, 0.0)) < _LEAST_SUM:
+        detail = Words("perturbed-attention guidance divides by the sum of their weights, which is 0")
     if detail is not None:
         raise HalftoneError("prompt-uncomposed", detail=detail)
 
@@ -86,6 +93,15 @@ def denoised(now: Composition, call: Function, args: tuple[Any, ...], kwargs: di
     answers = [list(tensors_in(answer)) for answer in (first, *others)]
     made = iter([_combined(now, together) for together in zip(*answers, strict=True)])
     return map_tensors(first, lambda _: next(made))
+
+
+def together(now: Composition, added: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    """What perturbed calls add for all prompts: the mean of what they add for each, with its weight, as in Forge
+    (backend/sampling/sampling_function.py, calc_cond_uncond_batch). added: of each call of `denoised`.
+    """
+    each = [(prompt.weight, one) for prompt, one in zip(now.prompts, added, strict=False) if one is not None]
+    total = sum(weight for weight, _ in each)
+    return sum((one * (weight / total) for weight, one in each), torch.zeros(())) if each else None
 
 
 def controlled(now: Composition, call: Function, net: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors
 from halftone.engine.basics.wrapping import replaced
 from halftone.engine.extras.control_nets import parted
 from halftone.engine.loading.load import Loaded
-from halftone.engine.sampling.composition import controlled, denoised
+from halftone.engine.sampling.composition import controlled, denoised, together
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
 from halftone.engine.sampling.host_schedule import SHARED, HostSchedule, looks_at_times, on_host
 from halftone.engine.sampling.host_tables import sent_ahead, tables_sent
@@ -347,7 +347,15 @@ class Flight:
                     return original(*args, **kwargs)
                 if name.startswith("controlnet"):
                     return controlled(now, original, module, args, kwargs)
-                self._pass.given = result = denoised(now, original, args, kwargs)
+                added: list[torch.Tensor | None] = []
+
+                def asked(*args: Any, **kwargs: Any) -> Any:
+                    result = original(*args, **kwargs)
+                    added.append(self._pass.added)
+                    return result
+
+                self._pass.given = result = denoised(now, asked, args, kwargs)
+                self._pass.added = together(now, added)
                 return result
 
             return forward
@@ -375,7 +383,7 @@ class Flight:
         wanted = self._steering.beside(call, self._place)
         if wanted is None:
             return None
-        args, kwargs = self._steering.own_part(call, result)
+        args, kwargs = self._steering.own_part(call, result, self.reading.composition)
         further = replace(call, args=args, kwargs=kwargs, within=wanted.within)
         return difference(result, self._computed(further, original, args, kwargs), wanted.strength)
 

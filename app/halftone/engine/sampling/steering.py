@@ -15,6 +15,7 @@ from halftone.contract.parameters import FREEU, OPTION_PARAMETERS, PAG
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import map_tensors, tensors_in
+from halftone.engine.sampling.composition import Composition
 from halftone.engine.sampling.freeu import check_freeu, freeu_of, put_freeu
 from halftone.engine.sampling.perturbed import middle_attentions, perturbed, perturbed_of
 from halftone.engine.weights.calls import Call, Within, plainly
@@ -71,10 +72,12 @@ class Steering:
         strength = 0.0 if asked is None else asked.strength(*place())
         return Beside(partial(_both, call.within), strength) if strength else None
 
-    def own_part(self, call: Call, result: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call for the prompt alone, without the negative one, which stands first."""
+    def own_part(self, call: Call, result: Any, now: Composition | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call for the prompt alone, without the negative one, which stands first; of prompts composed with
+        AND only the first one's call has that.
+        """
         count = len(next(tensors_in(result)))
-        if not getattr(self._pipe, "do_classifier_free_guidance", False):
+        if not getattr(self._pipe, "do_classifier_free_guidance", False) or (now is not None and not now.is_pair(count)):
             return call.args, call.kwargs
 
         def half(tensor: Tensor) -> Tensor:

@@ -207,9 +207,9 @@ def reading(network: Network, tokens: int) -> int:
     return ceil(tokens * (kept + inside) + table * heads * tokens**2)
 
 
-def controlling(network: Network, decoder: Network | None, size: Size, *, guided: bool) -> int:
-    """Numbers that a ControlNet hands on, which wait until the denoiser takes them."""
-    latents = ceil(size.pixels / latent_scale(decoder) ** 2) * (2 if guided else 1)
+def controlling(network: Network, decoder: Network | None, size: Size, *, prompts: int) -> int:
+    """Numbers that a ControlNet gives for so many prompts, which wait until the denoiser takes them."""
+    latents = ceil(size.pixels / latent_scale(decoder) ** 2) * prompts
     channels = network.numbers("block_out_channels")
     if not channels:
         return latents // _patch(network) ** 2 * _width(network) * max(1, network.blocks)
@@ -224,10 +224,10 @@ def waiting(decoder: Network | None, size: Size, *, guided: bool) -> int:
     return latents * (_WAITING if guided else _WAITING_ALONE)
 
 
-def keeping(network: Network, tokens: int, *, guided: bool) -> int:
-    """Numbers of a prompt of so many tokens that lie beside whatever is called, in float32, until the denoiser reads them."""
+def keeping(network: Network, tokens: int, *, prompts: int) -> int:
+    """Numbers of prompts of so many tokens that lie beside whatever is called, in float32, until the denoiser reads them."""
     read = tokens + _CLIP.get(network.kind, 0)
-    return ceil(_KEPT * read * network.number(*_PROMPT_WIDTH) * (2 if guided else 1))
+    return ceil(_KEPT * read * network.number(*_PROMPT_WIDTH) * prompts)
 
 
 def decoding(network: Network, size: Size) -> int:

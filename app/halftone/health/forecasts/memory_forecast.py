@@ -8,8 +8,12 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import DType, Offload, OffloadMode, VaeTiling
 from halftone.health.forecasts import activations as counts
+from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.families.networks import Network, Parts
+from halftone.library.prompts.composed_prompts import composed, is_composed
 from halftone.library.prompts.drawn_prompts import names_loras
+from halftone.library.prompts.prompt_syntax import rules_of
+from halftone.library.prompts.styles import styled
 from halftone.library.resolution_bins import computed_size, joined_size
 
 Fit = Literal["fits", "tight", "no"]
@@ -42,7 +46,8 @@ _UNPACKING: Final = 4
 
 class Job(NamedTuple):
     """A picture. tile: edge in pixels of the decoder's tiles, 0 for none; text: tokens of the prompt, None: the network's own;
-    joined: a start picture whose tokens run beside those of the result; begun: a start picture begins the video.
+    joined: a start picture whose tokens run beside those of the result; begun: a start picture begins the video; further: prompts
+    composed with AND beyond what a call of the denoiser holds. Each is a call of its own: a ControlNet answers for all at once.
     """
 
     size: counts.Size
@@ -51,6 +56,12 @@ class Job(NamedTuple):
     text: int | None = None
     joined: counts.Size | None = None
     begun: bool = False
+    further: int = 0
+
+    @property
+    def prompts(self) -> int:
+        """All that is read, the negative one among them."""
+        return (2 if self.guided else 1) + self.further
 
 
 class Need(NamedTuple):
@@ -109,7 +120,7 @@ def need(
             denoise = max(denoise, item * (alive + copied) + (_UNPACKING * one.largest if one.packed else 0))
             shares = counts.stage_shares(one) if one.stages else ()
         elif one.work == "control":
-            beside += item * counts.controlling(one, decoder, job.size, guided=job.guided)
+            beside += item * counts.controlling(one, decoder, job.size, prompts=job.prompts)
         elif one.work == "decode":
             alive = _in_tiles(counts.decoding, one, job.size, job.tile)
             if job.joined is not None:  # other given pictures take less than decoding
@@ -123,7 +134,7 @@ def need(
         return one.packed_bytes + item * (one.parameters - one.packed) + ITEM_BYTES["float32"] * one.tables
 
     weights = tuple((one, stored(one)) for one in networks)
-    kept = max((counts.keeping(one, tokens, guided=job.guided) for one in networks if one.work == "denoise"), default=0)
+    kept = max((counts.keeping(one, tokens, prompts=job.prompts) for one in networks if one.work == "denoise"), default=0)
     waits = counts.waiting(decoder, job.size, guided=job.guided) + kept
     process = (_BESIDE_ON_A_CPU if on_cpu else 0) + ITEM_BYTES["float32"] * waits
     most = max(shares, default=1.0)
@@ -140,7 +151,17 @@ def job_of(model: ModelFacts, request: PictureRequest, size: counts.Size, *, gui
     """A request as a job. size: that is computed."""
     joined = None if request.image is None else joined_size(model, (size.width, size.height), request.options)
     begun = request.image is not None and size.frames > 1
-    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else counts.Size(*joined), begun)
+    further = further_prompts(model, request, guided=guided)
+    return Job(size, guided, tile, prompt_tokens(request), None if joined is None else counts.Size(*joined), begun, further)
+
+
+def further_prompts(model: ModelFacts, request: PictureRequest, *, guided: bool) -> int:
+    """Prompts composed with AND beyond what a call of the denoiser holds; without guidance the negative one is among them."""
+    rules = rules_of(request.options)
+    prompt = styled(request.prompt, request.negative, request.styles)[0]
+    if not reads_in_chunks(model.family) or not is_composed(prompt, rules):
+        return 0
+    return len(composed(prompt, rules)) - guided
 
 
 def prompt_tokens(request: PictureRequest) -> int | None:

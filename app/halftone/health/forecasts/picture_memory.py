@@ -13,6 +13,8 @@ from halftone.health.forecasts import memory_forecast
 from halftone.health.forecasts.activations import Size
 from halftone.health.pictures.passes import last_size
 from halftone.library.families.networks import Network, files_in
+from halftone.library.prompts.composed_prompts import is_composed
+from halftone.library.prompts.prompt_syntax import rules_of
 
 Made = tuple[PictureFacts, PictureRequest]
 
@@ -66,9 +68,10 @@ def forecast(
 
 def memory_key(request: PictureRequest, model: ModelFacts) -> bytes:
     """The same for requests that need the same memory: without what a forecast does not depend on."""
+    composes = is_composed(request.prompt, rules_of(request.options))
     alike = replace(
         request,
-        prompt=request.prompt if request.numerics.fp8_storage else "",  # it may name LoRAs
+        prompt=request.prompt if request.numerics.fp8_storage or composes else "",  # it may name LoRAs
         negative="",
         steps=None,
         guidance=2.0 if _guided(request, model) else 1.0,

@@ -41,6 +41,10 @@ _BREAK: Final = re.compile(r"(?:(?<!\s)\s+|\b)BREAK\b\s*")
 """Begins where the spaces do, so that a long run of them is scanned once."""
 AND: Final = re.compile(r"\bAND\b")
 _HYPERNET: Final = re.compile(r"<hypernet:[^<>]+>")
+_STRAY: Final = re.compile(r"[<＜](?:lora|lyco)\b(?!:[^:<>]+(?::[^:<>]*)?(?::[^<>]*)?>)[^<>＜＞\n]{0,40}[>＞]?", re.IGNORECASE)
+"""A LoRA that is not written as one."""
+_FULL_WIDTH: Final = re.compile(r"（[^（）()]{0,200}[：:]\s*[\d.]{1,9}\s*）|\([^（）()]{0,200}：\s*[\d.]{1,9}\s*\)")
+"""A weight between signs of Chinese and Japanese keyboards."""
 _SMILEY: Final = re.compile(r"[:;=]['^o-]?\Z")
 _A1111_PIECE: Final = re.compile(r"\\[()\[\]\\]?|:\s*([+-]?[.\d]+)\s*\)|[()\[\]:]|[^\\()\[\]:]+")
 """What A1111 cuts a prompt into; a number is the weight of what closes there."""
@@ -480,6 +484,10 @@ def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN, literal:
         found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
     if rules.syntax is not Syntax.COMFYUI:
         found += _uncomposed(texts, weights=weights)
+    if weight := next((match[0] for text in texts for match in _FULL_WIDTH.finditer(text)), None):
+        found.append(Words("Full-width brackets and colons do not weigh words: “{0}”. Use ( ) and :.", (weight,)))
+    if stray := next((match[0] for text in texts for match in _STRAY.finditer(text)), None):
+        found.append(Words("This tag is read as text: “{0}”. A LoRA is written <lora:name:weight>.", (stray,)))
     if named := next((tag for text in texts for tag in _HYPERNET.findall(text)), None):
         found.append(Words("Hypernetworks are not supported. Read as text: “{0}”. Remove it from the prompt.", (named,)))
     return tuple(found)
