@@ -131,17 +131,13 @@ class ControlPart(ListRow[Control]):
         head = row(label(tr("Preprocessor"), "small", "secondary"), choice, preview.ask, spacing=8)
         head.setStretch(1, 1)
         preview.ask.clicked.connect(lambda _on=False: self._draw(index, preview))
-        numbers = [
-            widget
-            for field, threshold in zip(
-                ("threshold_a", "threshold_b"), PREPROCESSORS[control.preprocessor].thresholds, strict=False
-            )
-            for widget in self._threshold(index, field, threshold)
-        ]
+        known = PREPROCESSORS[control.preprocessor]
+        named = zip(("threshold_a", "threshold_b"), known.thresholds, strict=False)
+        numbers = [self._threshold(index, field, threshold) for field, threshold in named]
         models = [self._depth_model(index, control)] if control.preprocessor == DEPTH else []
-        if PREPROCESSORS[control.preprocessor].scaled:
-            numbers += self._resolution(index)
-        return column(head, *([row(*numbers, -1, spacing=6)] if numbers else []), *models, preview.shown, spacing=6)
+        numbers += [self._resolution(index)] if known.scaled else []
+        rows = [row(*widgets, -1, spacing=6) for widgets in numbers]  # two beside each other are too wide in English
+        return column(head, *rows, *models, preview.shown, spacing=6)
 
     def _resolution(self, index: int) -> tuple[QWidget, QWidget]:
         """The shorter edge that the preprocessor works at; left alone, that of the result."""
