@@ -8,18 +8,11 @@ from typing import Final
 
 import msgspec
 
-from halftone.contract.errors import ErrorFacts, HalftoneError
-from halftone.contract.request import Control
+from halftone.contract.errors import HalftoneError
+from halftone.contract.request import Drawing
 
 FAILED: Final = 3
 """The exit status where stderr holds an error."""
-
-
-class Drawing(msgspec.Struct, frozen=True, kw_only=True):
-    """size: of the result, (width, height)."""
-
-    control: Control
-    size: tuple[int, int]
 
 
 def main() -> int:
@@ -39,14 +32,6 @@ def main() -> int:
     made.convert("RGB").save(file, "PNG")
     sys.stdout.buffer.write(file.getvalue())
     return 0
-
-
-def error_in(said: bytes) -> ErrorFacts | None:
-    """The error that it wrote; None for anything else."""
-    try:
-        return msgspec.json.decode(said, type=ErrorFacts)
-    except msgspec.MsgspecError:
-        return None
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ from typing import Final
 import msgspec
 
 from halftone.client.command import worker_environment
-from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Control
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.request import Control, Drawing
 from halftone.contract.wording import Words
-from halftone.worker.draw_control import Drawing, error_in
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,15 @@ def drawn_control(control: Control, size: tuple[int, int]) -> bytes:
         raise HalftoneError("preprocessor-failed", name=control.preprocessor, detail=detail) from error
     if ended.returncode == 0:
         return ended.stdout
-    if (known := error_in(ended.stderr)) is not None:
+    if (known := _error_in(ended.stderr)) is not None:
         raise HalftoneError(known.code, known.details, **known.facts)
     log.warning("The preprocessor %s failed: %s", control.preprocessor, ended.stderr.decode(errors="replace"))
     raise HalftoneError("preprocessor-failed", name=control.preprocessor, detail=Words("the log says why"))
+
+
+def _error_in(said: bytes) -> ErrorFacts | None:
+    """The error that the process wrote; None for anything else."""
+    try:
+        return msgspec.json.decode(said, type=ErrorFacts)
+    except msgspec.MsgspecError:
+        return None
