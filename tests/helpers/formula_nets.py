@@ -89,6 +89,7 @@ def formula_reader(family: str) -> Any:
     """A UNet with as many blocks and layers of attention as SD 1.5 or SDXL has, each 32 wide."""
     xl = family == "sdxl"
     attention = ("CrossAttnDownBlock2D", "CrossAttnUpBlock2D")
+    layers: Any = (1, 2, 10) if xl else 1
     made: Any = UNet2DConditionModel(
         sample_size=8,
         block_out_channels=(32,) * (3 if xl else 4),
@@ -98,7 +99,7 @@ def formula_reader(family: str) -> Any:
         cross_attention_dim=READER_TEXT[family],
         attention_head_dim=2,
         use_linear_projection=xl,
-        transformer_layers_per_block=(1, 2, 10) if xl else 1,
+        transformer_layers_per_block=layers,
         addition_embed_type="text_time" if xl else None,
         addition_time_embed_dim=8 if xl else None,
         projection_class_embeddings_input_dim=60 if xl else None,

@@ -316,6 +316,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The ControlNet {name} does not fit {model}: {detail}.",
         "Choose a ControlNet for {family}, or remove it.",
     ),
+    "preprocessor-failed": (
+        "The preprocessor {name} could not draw the picture: {detail}.",
+        "Choose another picture, a lower resolution or another preprocessor.",
+    ),
     "preprocessor-model": (
         "The preprocessor cannot draw a depth map with {path}: {detail}.",
         "Choose a folder with a depth model of transformers, such as Depth Anything or DPT, with config.json, "

@@ -148,6 +148,13 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         return model_stem(self.path)
 
 
+class Drawing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A control picture that is drawn to be looked at. size: of the result, (width, height)."""
+
+    control: Control
+    size: tuple[int, int]
+
+
 class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A second pass over an enlarged picture, A1111's "Hires. fix". scale: of width and height. upscaler: "latent" (the latents
     are interpolated), "lanczos" (the pixels are), or an upscale model's file. steps: of the second pass; None: as many as the

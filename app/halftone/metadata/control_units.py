@@ -145,13 +145,13 @@ def not_followed(sent: Mapping[str, Any]) -> Iterator[str]:
 
 def _mask_in(image: Any) -> bool:
     if isinstance(image, list) and image and isinstance(image[0], str):
-        return len(image) > 1 and bool(image[1])  # pyright: ignore[reportUnknownArgumentType]
+        return len(image) > 1 and bool(image[1])
     one: Any = image[0] if isinstance(image, list) and image else image
-    return isinstance(one, dict) and bool(one.get("mask"))  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(one, dict) and bool(one.get("mask"))
 
 
 def picture_in(image: Any) -> str:
     """The picture of a unit, in base64: alone, with its mask in a list, or in an object; "" for none."""
     one: Any = image[0] if isinstance(image, list) and image else image
-    found: Any = one.get("image") if isinstance(one, dict) else one  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    found: Any = one.get("image") if isinstance(one, dict) else one
     return found if isinstance(found, str) else ""

@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
 from tests.gui.stage import Stage
 from tests.helpers import samples
+from tests.helpers.controls import picture
 from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.messages import Examine
@@ -60,7 +61,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     end.setValue(0.8)
     choose(part, "canny")
     choose(part, "crop")
-    low, high = part.findChildren(NumberBox)[-5:-3]
+    low, high = part.findChildren(NumberBox)[-6:-4]
     assert (low.value(), high.value()) == (100, 200)
     low.setValue(60)
     fields: dict[str, Any] = {
@@ -142,3 +143,43 @@ def test_a_depth_map_needs_a_model_and_other_numbers_are_forgotten(qtbot: QtBot,
     assert form.request().controls[0].preprocessor_model == "/m/depth"
     stage.idle()
     stage.close()
+
+
+def test_what_a_preprocessor_draws_is_shown_before_a_picture_is_made(qtbot: QtBot, net: Path, tmp_path: Path) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.control_part
+    square = str(picture(tmp_path / "square.png", 64, 64))
+    form.set_request(PictureRequest(prompt="sea", controls=(Control(path=str(net), image=square),)))
+    part.row.click()
+    assert not button_named(part, "Preview of edges").isVisible()
+    choose(part, "canny")
+    ask, shown = button_named(part, "Preview of edges"), named(part, QLabel, "What the preprocessor draws for edges")
+    stage.wait(ask.isVisible)
+    assert (ask.isEnabled(), shown.isVisible()) == (True, False)
+    ask.click()
+    assert not ask.isEnabled()
+    stage.wait(shown.isVisible)
+    seen = shown.pixmap().toImage()
+    assert {seen.pixelColor(x, seen.height() // 2).lightness() > 100 for x in range(seen.width())} == {False, True}
+    assert ask.isEnabled()
+    resolution = named(part, NumberBox, "edges: Resolution")
+    assert resolution.text() == "Auto"
+    resolution.setValue(20)
+    assert (part.items()[0].resolution, resolution.value(), shown.isVisible()) == (64, 64, False)
+    resolution.setValue(0)
+    assert part.items()[0].resolution is None
+    part.give(0, str(tmp_path / "gone.png"))
+    button_named(part, "Preview of edges").click()
+    stage.wait(lambda: "gone.png" in part.note.text())
+    stage.idle()
+    stage.close()
+
+
+def named(part: QWidget, kind: type[Any], name: str) -> Any:
+    """The part of a row with this accessible name."""
+    return [one for one in part.findChildren(kind) if one.accessibleName() == name][-1]
+
+
+def button_named(part: QWidget, name: str) -> QAbstractButton:
+    return named(part, QAbstractButton, name)

@@ -1,10 +1,14 @@
 """What preprocessors draw: A1111's extension's own numbers, and transformers' own depth maps."""
 
 import hashlib
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -21,6 +25,7 @@ from transformers import (
     pipeline,
 )
 
+from halftone.client.command import worker_environment
 from halftone.contract.errors import HalftoneError
 from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
 from halftone.contract.request import Control
@@ -28,6 +33,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import prepared
 from halftone.engine.inputs.preprocessors import drawn, pixel_perfect
 from halftone.library.add_ons.preprocessors import check_preprocessors
+from halftone.session.pictures.control_preview import drawn_control
 
 REFERENCES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "preprocessors.json").read_text())
 
@@ -95,6 +101,20 @@ def test_a_finished_map_is_cropped_and_filled_too() -> None:
     given.paste("black", (16, 0, 48, 32))
     assert np.asarray(prepared(given, Control(path="n", image="i", resize="crop"), (32, 32))).max() == 0
     assert np.asarray(prepared(given, Control(path="n", image="i"), (32, 32))).max() == 255
+
+
+def test_a_preview_is_what_a_picture_is_made_with_and_loads_no_torch(tmp_path: Path) -> None:
+    Image.fromarray(shapes(96, 64)).save(tmp_path / "a.png")
+    control = Control(path="n", image=str(tmp_path / "a.png"), preprocessor="canny", threshold_a=60, resize="crop")
+    seen = np.asarray(Image.open(io.BytesIO(drawn_control(control, (64, 64)))))
+    assert np.array_equal(seen, np.asarray(prepared(Image.fromarray(shapes(96, 64)), control, (64, 64))))
+    assert 0 < seen.mean() < 255
+    code = "import sys, halftone.worker.draw_control, halftone.engine.inputs.control_pictures; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=worker_environment(), check=False).returncode == 0
+    for wrong in (msgspec.structs.replace(control, image="gone.png"), msgspec.structs.replace(control, threshold_a=900)):
+        with pytest.raises(HalftoneError) as caught:
+            drawn_control(wrong, (64, 64))
+        assert caught.value.code in ("image-missing", "image-unreadable", "value-out-of-range")
 
 
 # --- depth ------------------------------------------------------------------------------------------------------------

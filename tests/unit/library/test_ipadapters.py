@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from tests.helpers.model_files import ramp, safetensors, write_json
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Extras, IpAdapter
 from halftone.library.add_ons.extras import extras_key
+from halftone.library.add_ons.ipadapters import adapter_facts
 
 
 def test_what_was_learned_belongs_to_the_file_and_its_encoder_not_to_pictures(tmp_path: Path) -> None:
@@ -27,3 +30,21 @@ def test_what_was_learned_belongs_to_the_file_and_its_encoder_not_to_pictures(tm
     third = key()
     path.unlink()
     assert len({first, second, third, key()}) == 4, "files that are gone are no reason to fail"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.proj.2.weight": ramp(64, 16)},
+        {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.perceiver_resampler.proj_in.weight": ramp(16, 24)},
+        {"image_proj.latents": ramp(1, 4, 16), "image_proj.proj_in.weight": ramp(16, 512)},
+        {"image_proj.proj.weight": ramp(64, 12), "ip_adapter.0.to_q_lora.down.weight": ramp(4, 8)},
+    ],
+    ids=["FaceID", "FaceID plus", "InstantID", "FaceID's LoRA"],
+)
+def test_what_reads_faces_is_refused_with_that_reason(tmp_path: Path, added: dict[str, bytes]) -> None:
+    path = tmp_path / "face.safetensors"
+    path.write_bytes(safetensors({"ip_adapter.1.to_k_ip.weight": ramp(8, 768), "image_proj.norm.weight": ramp(16), **added}))
+    with pytest.raises(HalftoneError) as caught:
+        adapter_facts(str(path))
+    assert "it reads a face's numbers, which only insightface measures" in str(caught.value)

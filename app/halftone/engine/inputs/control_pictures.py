@@ -10,7 +10,6 @@ from halftone.contract.preprocessors import DEPTH, NONE
 from halftone.contract.request import Control
 from halftone.contract.vocabulary import Resize
 from halftone.contract.wording import Words
-from halftone.engine.inputs.depth_maps import depth_map
 from halftone.engine.inputs.preprocessors import drawn, fitted, pixel_perfect
 
 _RESIZED: Final[dict[Resize, str]] = {
@@ -31,6 +30,8 @@ def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> I
         return Image.fromarray(fitted(pixels, size, control.resize))
     resolution = control.resolution or pixel_perfect(picture.size, size, control.resize)
     if control.preprocessor == DEPTH:
+        from halftone.engine.inputs.depth_maps import depth_map  # a preview of the others loads no torch
+
         found = depth_map(pixels, resolution, control.preprocessor_model or "")
     else:
         found = drawn(control.preprocessor, pixels, resolution, control.thresholds)

@@ -38,6 +38,13 @@ FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.we
 _SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
 _SD3_TIME: Final = "image_proj.time_embedding.linear_1.weight"
 
+_FACE: Final = 512
+"""Numbers of a face, as insightface gives them."""
+_FACES: Final = ("image_proj.proj.0.weight", "image_proj.proj_in.weight")
+"""What reads them first."""
+_FACE_LORA: Final = "ip_adapter.0.to_q_lora."
+"""Only FaceID has LoRAs beside its keys and values."""
+
 Form = Literal["plain", "plus", "full face"]
 
 
@@ -142,6 +149,9 @@ def adapter_facts(path: str) -> Facts:
     if found.kind != KIND:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    if _reads_faces(shapes):
+        detail = Words("it reads a face's numbers, which only insightface measures, and Halftone does not use that")
+        raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     try:
         if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
             return Facts("plus", shapes["image_proj.proj_out.weight"][0], shapes["image_proj.proj_in.weight"][1], _SD3)
@@ -150,8 +160,14 @@ def adapter_facts(path: str) -> Facts:
         form, picture = _form(shapes)
         return Facts(form, shapes["ip_adapter.1.to_k_ip.weight"][1], picture)
     except (KeyError, IndexError) as error:
-        detail = Words("it is for faces (FaceID, InstantID) or another kind of denoiser")
+        detail = Words("its layers are for another kind of denoiser, or the file is damaged")
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
+
+
+def _reads_faces(shapes: Shapes) -> bool:
+    """FaceID in its forms, or InstantID: an embedding of insightface's is their input, or stands beside the picture."""
+    inputs = (shapes.get(name, (0, 0)) for name in _FACES)
+    return any(len(shape) > 1 and shape[1] == _FACE for shape in inputs) or any(name.startswith(_FACE_LORA) for name in shapes)
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QLayout, QPushButton, QWidget
+from PySide6.QtGui import QPixmap
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QLabel, QLayout, QPushButton, QWidget
 
 from halftone.contract.limits import CONTROL_RANGE
-from halftone.contract.preprocessors import DEPTH, PREPROCESSORS, Threshold
+from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS, RESOLUTIONS, Threshold
 from halftone.contract.request import Control, model_stem
 from halftone.contract.vocabulary import Resize
 from halftone.gui import theme
@@ -17,13 +18,21 @@ from halftone.gui.create.form.file_choosers import ask_folder, ask_picture
 from halftone.gui.create.form.form_fields import NumberBox, combo
 from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import say, tr
-from halftone.gui.kit.stock_widgets import button, column, fill_combo, label, row
+from halftone.gui.kit.stock_widgets import button, column, fill_combo, icon_button, label, row
 from halftone.gui.text import net_words, short
 from halftone.library.add_ons.controlnets import check_fit, kinds_in
 from halftone.library.add_ons.vaes import vae_name
+from halftone.session.pictures.control_preview import drawn_control
 
-_LEVELS = 64
+_LEVELS: Final = 64
 """Ranges beyond this are levels of a pixel, which are whole."""
+_PREVIEW: Final = 160
+"""The longer edge of a preview."""
+
+
+class _Preview(NamedTuple):
+    ask: QAbstractButton
+    shown: QLabel
 
 
 class ControlPart(ListRow[Control]):
@@ -44,7 +53,12 @@ class ControlPart(ListRow[Control]):
             words=net_words,
             shape=lambda control: (control.path, control.image, control.preprocessor, control.preprocessor_model),
         )
+        self._previews: list[QLabel] = []
         super().__init__(binding, kind)
+
+    def _fill(self) -> None:
+        self._previews.clear()
+        super()._fill()
 
     def look(self) -> None:
         self._controller.session.files.parts("ControlNet", self.found)
@@ -104,6 +118,8 @@ class ControlPart(ListRow[Control]):
         if "preprocessor" in changes:
             changes |= dict.fromkeys(("threshold_a", "threshold_b", "resolution", "preprocessor_model"))
         super().change(index, **changes)
+        for shown in self._previews:
+            shown.hide()  # it was drawn with other numbers
 
     def _drawn(self, index: int, control: Control) -> QLayout:
         """The preprocessor, its numbers, and its model where it runs one."""
@@ -111,12 +127,80 @@ class ControlPart(ListRow[Control]):
         for name, known in PREPROCESSORS.items():
             choice.addItem(say(known.title), name)
         self.tie(index, "preprocessor", choice)
-        head = row(label(tr("Preprocessor"), "small", "secondary"), choice, spacing=8)
+        preview = self._preview(control)
+        head = row(label(tr("Preprocessor"), "small", "secondary"), choice, preview.ask, spacing=8)
         head.setStretch(1, 1)
-        thresholds = zip(("threshold_a", "threshold_b"), PREPROCESSORS[control.preprocessor].thresholds, strict=False)
-        numbers = [row(*self._threshold(index, field, threshold), -1, spacing=6) for field, threshold in thresholds]
+        preview.ask.clicked.connect(lambda _on=False: self._draw(index, preview))
+        known = PREPROCESSORS[control.preprocessor]
+        named = zip(("threshold_a", "threshold_b"), known.thresholds, strict=False)
+        numbers = [self._threshold(index, field, threshold) for field, threshold in named]
         models = [self._depth_model(index, control)] if control.preprocessor == DEPTH else []
-        return column(head, *numbers, *models, spacing=6)  # two in one line would be clipped
+        numbers += [self._resolution(index)] if known.scaled else []
+        rows = [row(*widgets, -1, spacing=6) for widgets in numbers]  # two beside each other are too wide in English
+        return column(head, *rows, *models, preview.shown, spacing=6)
+
+    def _resolution(self, index: int) -> tuple[QWidget, QWidget]:
+        """The shorter edge that the preprocessor works at; left alone, that of the result."""
+        words = tr("Resolution")
+        box = NumberBox((0, RESOLUTIONS[1]))
+        box.setSpecialValueText(tr("Auto"))
+        box.setSingleStep(RESOLUTIONS[0])
+        box.setAccessibleName(f"{self.items()[index].name}: {words}")
+        box.setToolTip(tr("Shorter edge of what is drawn, {0} to {1}. Auto: as the result.", *map(str, RESOLUTIONS)))
+        box.setMinimumWidth(60)
+        box.setMaximumWidth(theme.grown(72))
+        box.setValue(self.items()[index].resolution or 0)
+        box.valueChanged.connect(
+            lambda value: self.change(index, resolution=max(RESOLUTIONS[0], round(value)) if value else None)
+        )
+        self.show_too(index, "resolution", lambda value: box.setValue(value or 0))
+        return label(words, "small", "secondary"), box
+
+    def _preview(self, control: Control) -> "_Preview":
+        """A button that shows what the preprocessor draws, and the place where it stands."""
+        ask = icon_button("scan", tr("Preview"), size=16)
+        ask.setToolTip(tr("Show what the preprocessor draws"))
+        ask.setAccessibleName(tr("Preview of {0}", control.name))
+        ask.setEnabled(bool(control.image))
+        if control.preprocessor == NONE:
+            ask.hide()
+        shown = QLabel()
+        shown.setAccessibleName(tr("What the preprocessor draws for {0}", control.name))
+        shown.hide()
+        self._previews.append(shown)
+        return _Preview(ask, shown)
+
+    def _draw(self, index: int, preview: "_Preview") -> None:
+        """Draw in a process of its own; the answer of an entry that has changed since is dropped."""
+        control = self.items()[index]
+        size = self._controller.state.draft.size
+
+        def unchanged() -> bool:
+            preview.ask.setEnabled(True)
+            return control in self.items()
+
+        def drawn(file: bytes) -> None:
+            if unchanged():
+                picture = QPixmap()
+                picture.loadFromData(file)
+                edge = theme.grown(_PREVIEW)
+                ratio = self.devicePixelRatioF()
+                fitted = picture.scaled(
+                    round(edge * ratio),
+                    round(edge * ratio),
+                    Qt.AspectRatioMode.KeepAspectRatio,
+                    Qt.TransformationMode.SmoothTransformation,
+                )
+                fitted.setDevicePixelRatio(ratio)
+                preview.shown.setPixmap(fitted)
+                preview.shown.show()
+
+        def failed(error: Exception) -> None:
+            if unchanged():
+                self.refused(error)
+
+        preview.ask.setEnabled(False)
+        self._controller.background.run(lambda: drawn_control(control, size), drawn, failed, receiver=preview.shown)
 
     def _threshold(self, index: int, field: str, threshold: Threshold) -> tuple[QWidget, QWidget]:
         words = say(threshold.name)
