@@ -5,9 +5,11 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import torch
 from torch import nn
 
+from halftone.contract.echoes import echo
 from halftone.contract.wording import Words
 from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
@@ -15,7 +17,7 @@ from halftone.engine.weights.stored_tables import compute_missing_tables, tables
 from halftone.library.add_ons.denoisers import is_scale, stays_packed
 from halftone.library.families.original_names import Place
 from halftone.library.files.gguf_header import PACKED
-from halftone.library.files.header import Header, TensorInfo
+from halftone.library.files.header import COMFY_QUANT, Header, TensorInfo
 
 _TYPES: Final = {
     "F64": torch.float64,
@@ -27,6 +29,17 @@ _TYPES: Final = {
     "BOOL": torch.bool,
     **FLOAT8,
 }
+_FORMATS: Final = ("float8_e4m3fn", "float8_e5m2")
+"""Of those that ComfyUI's notes name: quant_ops.py there."""
+
+
+class _Note(msgspec.Struct):
+    """convrot: the weights are rotated, too. Whether a layer multiplies in full precision, as it does here, is said as well."""
+
+    format: str = ""
+    convrot: bool = False
+
+
 _WEIGHT: Final = ".weight"
 _LEARNED: Final = (".running_mean", ".running_var")
 """Buffers that a network needs from its file."""
@@ -42,8 +55,22 @@ def mapped(path: Path, named: Iterable[tuple[str, TensorInfo]]) -> dict[str, tor
     # private: a write would stay in memory and never reach the file
     whole = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
     tensors = dict(named)
-    scales = {name: _numbers(whole, tensor) for name, tensor in tensors.items() if is_scale(name)}
+    for name, tensor in tensors.items():
+        if name.endswith(COMFY_QUANT):
+            _check_note(name, bytes(whole[tensor.start : tensor.end].numpy()))
+    scales = {name: _numbers(whole, one) for name, one in tensors.items() if is_scale(name) and not name.endswith(COMFY_QUANT)}
     return {name: _tensor(whole, name, tensor, scales) for name, tensor in tensors.items() if not is_scale(name)}
+
+
+def _check_note(name: str, note: bytes) -> None:
+    """Raise UnfitFile where ComfyUI's note on a layer says more than that its weight is of 8-bit numbers with a factor."""
+    try:
+        said = msgspec.json.decode(note, type=_Note)
+    except msgspec.MsgspecError as error:
+        raise UnfitFile(Words("{0} cannot be read", (name,))) from error
+    if said.format not in _FORMATS or said.convrot:
+        scheme = f"{said.format}, convrot" if said.convrot else said.format
+        raise UnfitFile(Words("its weights are quantised ({0}), which Halftone does not read", (echo(scheme, 60),)))
 
 
 def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -46,6 +46,8 @@ _MOST: Final = 500
 _PLAIN: Final = frozenset({"F32", "F16", "BF16"})
 _READ: Final = ("", "scaled FP8")
 """How the weights of a part may be quantised."""
+_IN_GGUF: Final = (T5_XXL,)
+"""Text encoders that are read from such files."""
 _T5_OUTER: Final = {"token_embd.weight": "shared.weight", "enc.output_norm.weight": "encoder.final_layer_norm.weight"}
 _T5_LAYERS: Final = {
     **{f"attn_{part}": f"layer.0.SelfAttention.{part}" for part in "qkvo"},
@@ -81,12 +83,15 @@ _HIGH: Final = re.compile(r"high(?=[-_ ]?noise)", re.IGNORECASE)
 
 
 class _Part(NamedTuple):
-    """kind: "VAE" or "text encoder"; name: which one; size: in bytes."""
+    """kind: "VAE" or "text encoder"; name: which one; size: in bytes; unread: how its weights are quantised, where they are not
+    read.
+    """
 
     path: Path
     kind: str
     name: str
     size: int
+    unread: str = ""
 
 
 def parts_beside(path: Path, family: str, base: str, header: Header) -> dict[str, str]:
@@ -95,7 +100,7 @@ def parts_beside(path: Path, family: str, base: str, header: Header) -> dict[str
     """
     held = tensors_by_component(family, joined(family, header, {}))
     wanted = [name for name in SINGLES[family].prefixes if name not in held]
-    there = tuple(parts_near(path)) if wanted else ()
+    there = tuple(part for part in parts_near(path) if not part.unread) if wanted else ()
     found = {name: _chosen(path, family, base, name, there) for name in wanted if name not in DENOISERS}
     parts = {name: str(part.path) for name, part in found.items() if part is not None}
     low = _low_noise(path) if base == WAN_22_HIGH else None
@@ -165,11 +170,20 @@ def _read_part(file: Path, version: tuple[int, int, int]) -> _Part | None:
     header = read_any(file)
     found = recognise(header, file.stem)
     is_gguf = file.suffix.lower() == GGUF
-    if is_gguf and not (found.base == T5_XXL and {one.dtype for one in header.tensors} <= PACKED | _PLAIN):
+    if found.kind not in ("VAE", "text encoder"):
         return None
-    if found.kind not in ("VAE", "text encoder") or (found.quantised not in _READ and not is_gguf):
-        return None
-    return _Part(file, found.kind, found.base, version[0])
+    unread = "" if found.quantised in _READ else found.quantised
+    if is_gguf:
+        strange = sorted({one.dtype for one in header.tensors} - PACKED - _PLAIN)
+        unread = next(iter(strange), "") if found.base in _IN_GGUF else "GGUF"
+    return _Part(file, found.kind, found.base, version[0], unread)
+
+
+def unread_beside(model: Path, family: str, base: str) -> tuple[str, str] | None:
+    """(name of a file, how its weights are quantised) of a part that is there and cannot be read."""
+    vae, encoders = parts_of(family, base)
+    fits = (part for part in parts_near(model) if part.unread and part.name in (vae, *encoders))
+    return next(((part.path.name, part.unread) for part in fits), None)
 
 
 def _files_beside(model: Path) -> Iterator[Path]:
