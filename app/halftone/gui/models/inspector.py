@@ -10,7 +10,7 @@ from PySide6.QtGui import QFocusEvent, QImage, QPainter
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.gui import icons, theme
+from halftone.gui import icons, text, theme
 from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.kit import actions, figures
 from halftone.gui.kit.dots import RoomGauge
@@ -35,9 +35,9 @@ from halftone.gui.kit.stock_widgets import (
     surface,
 )
 from halftone.gui.models.flow_layout import FlowLayout
-from halftone.gui.models.model_words import problem_words, stored_words, use_words
+from halftone.gui.models.model_words import dtype_words, problem_words, stored_words, use_words
 from halftone.gui.views.thumbnails import paint_thumbnail
-from halftone.library.index.entries import Entry
+from halftone.library.index.entries import Entry, PartFile
 from halftone.session.models.healths import Health
 from halftone.session.models.listing import Row, short_family
 
@@ -342,6 +342,7 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
         (tr("Family"), short_family(entry.base or entry.family) if entry.base or entry.family else ""),
         (tr("Weight"), f"{entry.description.weight:g}" if entry.description.weight else ""),
         (tr("Stored as"), listed(*filter(None, (stored_words(entry), _format(entry))))),
+        *((text.component_name(part.component), _part_words(part)) for part in entry.parts),
         (tr("Runs as"), DTYPE_NAMES[health.precision] if health is not None else ""),
         (tr("File size"), tr("{0} on disk", figures.size(entry.size))),
         (tr("Checked"), figures.moment(check.checked_at) if check is not None else ""),
@@ -349,6 +350,12 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
         (tr("Folder"), folder),
     )
     return [(name, value) for name, value in found if value]
+
+
+def _part_words(part: PartFile) -> str:
+    """The file, the type of its weights and its size."""
+    dtype = "" if part.dtype in ("", "none") else dtype_words(part.dtype)
+    return listed(*filter(None, (Path(part.path).name, dtype, figures.size(part.size))))
 
 
 def _format(entry: Entry) -> str:
