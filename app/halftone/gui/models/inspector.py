@@ -1,5 +1,6 @@
 """The right panel of the Models page: everything about one entry, and what can be done with it."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -342,7 +343,7 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
         (tr("Family"), short_family(entry.base or entry.family) if entry.base or entry.family else ""),
         (tr("Weight"), f"{entry.description.weight:g}" if entry.description.weight else ""),
         (tr("Stored as"), listed(*filter(None, (stored_words(entry), _format(entry))))),
-        *((text.component_name(part.component), _part_words(part)) for part in entry.parts),
+        *((_part_name(part.component), _part_words(part)) for part in entry.parts),
         (tr("Runs as"), DTYPE_NAMES[health.precision] if health is not None else ""),
         (tr("File size"), tr("{0} on disk", figures.size(entry.size))),
         (tr("Checked"), figures.moment(check.checked_at) if check is not None else ""),
@@ -352,10 +353,24 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
     return [(name, value) for name, value in found if value]
 
 
+def _part_name(component: str) -> str:
+    known = {
+        "unet": tr("UNet"),
+        "transformer": tr("Transformer"),
+        "transformer_2": tr("Transformer 2"),
+        "text_encoder": tr("Text encoder"),
+        "text_encoder_2": tr("Text encoder 2"),
+        "text_encoder_3": tr("Text encoder 3"),
+        "vae": tr("VAE"),
+    }
+    return known.get(component) or text.part_name(component)
+
+
 def _part_words(part: PartFile) -> str:
-    """The file, the type of its weights and its size."""
+    """The file, the type of its weights and its size. Names of files have few places where a line can end."""
     dtype = "" if part.dtype in ("", "none") else dtype_words(part.dtype)
-    return listed(*filter(None, (Path(part.path).name, dtype, figures.size(part.size))))
+    name = re.sub(r"(?<=[-_.])", "\u200b", Path(part.path).name)
+    return listed(*filter(None, (name, dtype, figures.size(part.size))))
 
 
 def _format(entry: Entry) -> str:

@@ -88,7 +88,11 @@ def stored_words(entry: Entry) -> str:
 
 def dtype_words(dtype: str) -> str:
     """FP16, Q4_K."""
-    return "FP8" if dtype.startswith("float8") else text.TYPE_NAMES.get(dtype, dtype)
+    return (
+        "FP8"
+        if dtype.startswith("float8")
+        else text.TYPE_NAMES.get(dtype, dtype.upper() if dtype.startswith(("q", "iq")) else dtype)
+    )
 
 
 def entry_line(entry: Entry) -> str:
