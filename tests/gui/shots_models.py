@@ -17,7 +17,7 @@ from halftone.gui.models.models_page import ModelsPage
 from halftone.health.judge import Badge
 from halftone.library.families.recognise import Kind
 from halftone.library.index.descriptions import Description
-from halftone.library.index.entries import Entry
+from halftone.library.index.entries import Entry, PartFile
 from halftone.library.index.marks import Mark
 from halftone.library.index.programs import Install
 from halftone.session.events import Replaced
@@ -136,6 +136,24 @@ def full(stage: Stage) -> ModelsPage:
     return shown
 
 
+def split(stage: Stage) -> None:
+    """A model whose parts lie in files of their own."""
+    known, _ = library(stage)
+    shown, entry = page(stage), known.entries[3]
+    root = Path(stage.folder) / "Models"
+    parts = (
+        PartFile("transformer", str(root / "diffusion_models" / "flux-2-klein-4b-Q8_0.gguf"), "q8_0", 4_400_000_000),
+        PartFile("vae", str(root / "vae" / "flux2-vae.safetensors"), "float32", 336_000_000),
+        PartFile("text_encoder", str(root / "text_encoders" / "qwen_3_4b_fp8_mixed.safetensors"), "float8_e4m3fn", 5_600_000_000),
+    )
+    entry = msgspec.structs.replace(entry, kind="denoiser", family="FLUX.2", base="FLUX.2 klein 4B", parts=parts)
+    entries = (*known.entries[:3], entry, *known.entries[4:])
+    stage.controller.take(Replaced(part=replace(known, entries=entries)))
+    stage.settle(400)
+    lists.click(shown.grid, entry.path)
+    stage.settle(400)
+
+
 def table(stage: Stage) -> None:
     full(stage).as_table.click()
     stage.settle(300)
@@ -244,6 +262,8 @@ _SMALL: Final[dict[str, object]] = {"size": (1024, 640)}
 _ZH: Final[dict[str, object]] = {"language": "zh_CN"}
 SHOTS: Final[dict[str, tuple[dict[str, object], Act]]] = {
     "models": ({}, full),
+    "models-split": ({}, split),
+    "models-split-small-zh": ({**_SMALL, **_ZH}, split),
     "models-light": ({"theme_name": "light"}, full),
     "models-zh": (_ZH, full),
     "models-small": (_SMALL, full),

@@ -154,7 +154,7 @@ def _vae() -> Any:
     return diffusers.AutoencoderKL(**kinds, **sizes, **factors, use_quant_conv=False, use_post_quant_conv=False)
 
 
-def _z_image() -> Any:
+def z_image(shift: float = 6.0) -> Any:
     config = transformers.Qwen3Config(
         vocab_size=300, hidden_size=2560, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2,
         num_key_value_heads=1, head_dim=16, rope_parameters={"rope_type": "default", "rope_theta": 1e6},
@@ -164,7 +164,7 @@ def _z_image() -> Any:
             in_channels=16, dim=32, n_layers=2, n_refiner_layers=1, n_heads=2, n_kv_heads=2, cap_feat_dim=2560,
             axes_dims=[4, 6, 6], axes_lens=[1536, 512, 512],
         ),
-        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0),
+        scheduler=diffusers.FlowMatchEulerDiscreteScheduler(shift=shift),
         vae=_vae(),
         text_encoder=transformers.Qwen3Model(config),
         tokenizer=qwen_tokenizer(),
@@ -359,7 +359,7 @@ _HUNYUAN = Split(
 )
 SPLITS: dict[str, Split] = {
     "Z-Image": Split(
-        _z_image,
+        z_image,
         "z_image_bf16.safetensors",
         written_back,
         {

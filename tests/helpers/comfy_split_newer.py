@@ -18,6 +18,7 @@ from tests.helpers.comfy_split import (
     wan_vae_tensors,
     with_start,
     written_back,
+    z_image,
 )
 from tests.helpers.originals import vae_tensors
 from tests.helpers.tiny import t5_tokenizer
@@ -213,6 +214,15 @@ _WAN_14B = Split(
 )
 NEWER: dict[str, Split] = {
     "FLUX.2 dev": _DEV,
+    "Z-Image Turbo": replace(
+        SPLITS["Z-Image"],
+        build=partial(z_image, 3.0),
+        transformer="z_image_turbo_bf16.safetensors",
+        lacking={},
+        base="Z-Image Turbo",
+        family="Z-Image",
+        packed=False,
+    ),
     "FLUX.2 klein 4B": _KLEIN,
     "FLUX.2 klein base 4B": replace(
         _KLEIN,

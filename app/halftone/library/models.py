@@ -23,7 +23,7 @@ from halftone.library.families.known_families import BY_NAME, Family
 from halftone.library.families.part_configs import SHORTEST, config_fault, misfit
 from halftone.library.families.recognise import Recognised, folder_name, of_folder, recognise
 from halftone.library.families.single_files import SINGLES, Config, configs, missing_parts, tensors_by_component
-from halftone.library.families.split_files import joined, parts_beside, parts_near
+from halftone.library.families.split_files import joined, parts_beside, parts_near, unread_beside
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.files.gguf_header import read_any
@@ -373,9 +373,9 @@ def facts_of(path: Path, header: Header, found: Recognised, model: str = "") -> 
         parts = parts_beside(path, found.family, found.base, header)
         whole = joined(found.family, header, parts)
     elif found.lacks:
-        beside = {part.name for part in parts_near(path)}
+        beside = {part.name for part in parts_near(path) if not part.unread}
         found = msgspec.structs.replace(found, lacks=tuple(name for name in found.lacks if name not in beside))
-    why = _why_not(found, whole, unread)
+    why = _why_not(path, found, whole, unread)
     if why is not None:
         if unread is not None and found.kind == "denoiser" and not found.quantised:
             why = unread
@@ -402,7 +402,7 @@ def _can_be_whole(found: Recognised) -> bool:
     )
 
 
-def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | None:
+def _why_not(path: Path, found: Recognised, whole: Header, unread: Words | None) -> Words | None:
     """Why this file makes no picture; None where it does. whole: with the parts beside it; unread: why its denoiser cannot be
     read.
     """
@@ -416,6 +416,10 @@ def _why_not(found: Recognised, whole: Header, unread: Words | None) -> Words | 
     if not (by_shapes or found.alike) or (found.kind == "checkpoint" and found.quantised not in ("", SCALED)):
         return why_not(found)
     lacking = missing_parts(found.family, found.base, whole)
+    if lacking and (unfit := unread_beside(path, found.family, found.base)) is not None:
+        return Words(
+            "the weights of {0}, which lies beside it, are quantised ({1}), and Halftone does not read such a part", unfit
+        )
     if lacking and found.base == WAN_22_HIGH:
         there = "it holds only the denoiser of {0}, and neither beside it nor in the folders vae and text_encoders is {1}"
         return Words(there, (found.base, lacking))

@@ -152,8 +152,8 @@ def test_every_number_comes_to_its_place(name: str, tmp_path: Path) -> None:
     if any(value.dtype in forms.PACKED for value in tensors.values()):  # the same as the file with what they stand for
         theirs, dtype = load(forms.save(forms.unpacked(tensors), tmp_path / "plain.safetensors")), torch.float32
     assert set(ours) == set(theirs)
-    for component, module in ours.items():
-        compare(module, theirs[component], dtype)
+    worst = max(compare(module, theirs[component], dtype) for component, module in ours.items())
+    print(f"{name}: equal, worst difference {worst:.1e}")
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -215,13 +215,15 @@ def test_every_number_of_a_denoiser_comes_to_its_place(name: str, form: str, tmp
     assert misfit(module, found) is None
     given = {name.removeprefix(UNET): value for name, value in forms.unpacked(tensors).items()}
     assert unread(given, places_in_file(module, given)) is None
-    plain = converted(module, given)
+    plain, worst = converted(module, given), 0.0
     for own, value in module.state_dict().items():
         if own in found:
             there = found[own]
             ours = there.unpacked() if isinstance(there, Packed) else there
             wanted = plain[own] if any(one.dtype in forms.PACKED for one in tensors.values()) else value
             assert torch.allclose(ours.float().reshape(value.shape), wanted.float().reshape(value.shape), rtol=0, atol=1e-5), own
+            worst = max(worst, float((ours.float().reshape(value.shape) - wanted.float()).abs().max()))
+    print(f"{name}, the denoiser alone, {form}: equal, worst difference {worst:.1e}")
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -231,15 +233,19 @@ def test_what_cannot_run_says_why(name: str, tmp_path: Path) -> None:
     with pytest.raises(HalftoneError) as caught:
         runnable(describe(str(path)))
     assert str(caught.value.facts["detail"]) == why
+    print(f"{name}: refused, {why}")
 
 
-def compare(ours: Any, theirs: Any, dtype: torch.dtype) -> None:
-    """Every number of a network is that of the other one, as a file with such numbers keeps it."""
+def compare(ours: Any, theirs: Any, dtype: torch.dtype) -> float:
+    """Every number of a network is that of the other one, as a file with such numbers keeps it; the largest difference."""
     state, wanted = weights(ours), weights(theirs)
     assert state.keys() == wanted.keys()
+    worst = 0.0
     for name, value in wanted.items():
         known = value.to(dtype).float() if value.is_floating_point() else value
         assert torch.allclose(state[name].float(), known.float(), rtol=0, atol=1e-5), name
+        worst = max(worst, float((state[name].float() - known.float()).abs().max()) if value.numel() else 0.0)
+    return worst
 
 
 def weights(module: Any) -> Tensors:

@@ -24,6 +24,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.library.add_ons.unusable_files import listed_as, small_files, why_not
 from halftone.library.families.known_families import FAMILIES, KIND_NAMES
 from halftone.library.families.recognise import recognise
+from halftone.library.index.entries import part_files
 from halftone.library.models import describe, list_models, runnable
 
 ONLY_DEV = "it holds only the denoiser of FLUX.1 dev, and the folders vae and text_encoders"
@@ -230,3 +231,11 @@ def test_a_model_that_needs_more_than_its_family_runs_only_as_a_folder(name: str
     facts = describe(str(path))
     assert facts.base == base
     assert refusal(facts).startswith(f"it holds only the denoiser of {base}, which runs only as a diffusers folder, with")
+
+
+def test_the_files_of_a_split_model_are_known(tmp_path: Path) -> None:
+    for folder in ("diffusion_models", "vae", "text_encoders"):
+        (tmp_path / folder).mkdir()
+    path = write_sparse(tmp_path / "diffusion_models" / "wan2.1_t2v_14B.safetensors", header(WAN))
+    write_sparse(tmp_path / "vae" / "wan_2.1_vae.safetensors", header(PARTS["vae-wan"][0]))
+    assert part_files(describe(str(path))) == ()  # it lacks one, and is no whole model

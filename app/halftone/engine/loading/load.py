@@ -46,7 +46,7 @@ from halftone.health.faults import first_line, is_out_of_memory
 from halftone.library.add_ons.extras import extras_key
 from halftone.library.add_ons.vaes import VAE
 from halftone.library.families.networks import Network, known_networks
-from halftone.library.families.single_files import configs, kinds_by_component, places
+from halftone.library.families.single_files import configs, kinds_by_component, own_schedule, places
 from halftone.library.families.split_files import model_header
 from halftone.library.files.copies import exponents_in
 from halftone.library.files.folder import read_json
@@ -188,7 +188,7 @@ def native_scheduler(facts: ModelFacts) -> Any:
     with told_loading(facts, path):
         if path.is_file():
             found = configs(facts.family, model_header(facts), facts.path)
-            index, config = found["model_index"], found["scheduler"]
+            index, config = found["model_index"], found["scheduler"] | own_schedule(facts.base)
         else:
             index, config = (read_json(path / name) for name in ("model_index.json", "scheduler/scheduler_config.json"))
         return getattr(diffusers, cast("Any", index)["scheduler"][1]).from_config(config)

@@ -25,6 +25,7 @@ from halftone.library.families.single_files import (
     holds_packed,
     of_component,
     own_options,
+    own_schedule,
     place_of,
     places,
     tensors_by_component,
@@ -45,6 +46,7 @@ def load_single(facts: ModelFacts, stored: dict[str, torch.dtype]) -> Any:
     header = model_header(facts)
     found = configs(facts.family, header, facts.path)
     index = found.pop("model_index") | own_options(facts.base)
+    found["scheduler"] |= own_schedule(facts.base)
     where = places(facts.family, header)
     held = {name: [one.name for one in tensors] for name, tensors in tensors_by_component(facts.family, header).items()}
     packed = _is_filled(facts, header)

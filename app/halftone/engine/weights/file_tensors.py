@@ -5,17 +5,20 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import torch
 from torch import nn
 
+from halftone.contract.echoes import echo
 from halftone.contract.wording import Words
 from halftone.engine.weights.mapped import UnfitFile, empty, fits
 from halftone.engine.weights.packed import FLOAT8, Packed, PackedLinear, shape_of
 from halftone.engine.weights.stored_tables import compute_missing_tables, tables_left_empty
 from halftone.library.add_ons.denoisers import is_scale, stays_packed
+from halftone.library.families.gguf_names import is_turned
 from halftone.library.families.original_names import Place
-from halftone.library.files.gguf_header import PACKED
-from halftone.library.files.header import Header, TensorInfo
+from halftone.library.files.gguf_header import GGUF, PACKED, read_gguf
+from halftone.library.files.header import COMFY_QUANT, Header, TensorInfo
 
 _TYPES: Final = {
     "F64": torch.float64,
@@ -27,6 +30,18 @@ _TYPES: Final = {
     "BOOL": torch.bool,
     **FLOAT8,
 }
+_FORMATS: Final = ("float8_e4m3fn", "float8_e5m2")
+"""Of those that ComfyUI's notes name: quant_ops.py there."""
+
+
+class _Note(msgspec.Struct):
+    """convrot: the weights are rotated, too. Whether a layer multiplies in full precision, as it does here, is said as well."""
+
+    format: str = ""
+    convrot: bool = False
+
+
+_TURNED: Final = re.compile(r"\.self_attn\.[qk]_proj\.")
 _WEIGHT: Final = ".weight"
 _LEARNED: Final = (".running_mean", ".running_var")
 """Buffers that a network needs from its file."""
@@ -42,8 +57,22 @@ def mapped(path: Path, named: Iterable[tuple[str, TensorInfo]]) -> dict[str, tor
     # private: a write would stay in memory and never reach the file
     whole = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
     tensors = dict(named)
-    scales = {name: _numbers(whole, tensor) for name, tensor in tensors.items() if is_scale(name)}
+    for name, tensor in tensors.items():
+        if name.endswith(COMFY_QUANT):
+            _check_note(name, bytes(whole[tensor.start : tensor.end].numpy()))
+    scales = {name: _numbers(whole, one) for name, one in tensors.items() if is_scale(name) and not name.endswith(COMFY_QUANT)}
     return {name: _tensor(whole, name, tensor, scales) for name, tensor in tensors.items() if not is_scale(name)}
+
+
+def _check_note(name: str, note: bytes) -> None:
+    """Raise UnfitFile where ComfyUI's note on a layer says more than that its weight is of 8-bit numbers with a factor."""
+    try:
+        said = msgspec.json.decode(note, type=_Note)
+    except msgspec.MsgspecError as error:
+        raise UnfitFile(Words("{0} cannot be read", (name,))) from error
+    if said.format not in _FORMATS or said.convrot:
+        scheme = f"{said.format}, convrot" if said.convrot else said.format
+        raise UnfitFile(Words("its weights are quantised ({0}), which Halftone does not read", (echo(scheme, 60),)))
 
 
 def _tensor(whole: torch.Tensor, name: str, tensor: TensorInfo, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -87,11 +116,13 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     own = [one for one in header.tensors if one.name in wanted or (is_scale(one.name) and one.name.rpartition(".")[0] in owners)]
     tensors = mapped(path, [(one.name, one) for one in own])
     found: dict[str, torch.Tensor] = {}
+    turned = path.suffix.lower() == GGUF and is_turned(read_gguf(path))
     for name in made.state_dict():
         place = places.get(name) or places.get(name.removeprefix("text_model."))
         if place is not None:
             value = tensors[place.tensor]
             value = value[slice(*place.rows)] if place.rows else value
+            value = value[_order(name, value.shape[0], made)] if turned and _TURNED.search(name) else value
             value = value.T if place.tensor.endswith("text_projection") else value  # OpenCLIP multiplies from the left
             found[name] = torch.cat(value.chunk(2)[::-1]) if place.swapped else value
     if (why := misfit(made, found)) is not None:
@@ -104,6 +135,12 @@ def filled_component(kind: Any, config: dict[str, Any], path: Path, header: Head
     if hasattr(made, "get_input_embeddings"):  # T5 has its table of words in two places
         cast("Any", made).set_input_embeddings(cast("Any", made).get_input_embeddings())
     return made
+
+
+def _order(name: str, rows: int, made: Any) -> torch.Tensor:
+    """The rows of queries or keys, which llama.cpp keeps with the halves of each head in turns, in transformers' order."""
+    heads = made.config.num_attention_heads if "q_proj" in name else made.config.num_key_value_heads
+    return torch.arange(rows).view(heads, -1, 2).transpose(1, 2).flatten()
 
 
 def misfit(made: nn.Module, found: Mapping[str, torch.Tensor]) -> Words | None:

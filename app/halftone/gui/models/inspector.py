@@ -1,5 +1,6 @@
 """The right panel of the Models page: everything about one entry, and what can be done with it."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from PySide6.QtGui import QFocusEvent, QImage, QPainter
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.gui import icons, theme
+from halftone.gui import icons, text, theme
 from halftone.gui.i18n import listed, say, sentences, tr
 from halftone.gui.kit import actions, figures
 from halftone.gui.kit.dots import RoomGauge
@@ -35,9 +36,9 @@ from halftone.gui.kit.stock_widgets import (
     surface,
 )
 from halftone.gui.models.flow_layout import FlowLayout
-from halftone.gui.models.model_words import problem_words, stored_words, use_words
+from halftone.gui.models.model_words import dtype_words, problem_words, stored_words, use_words
 from halftone.gui.views.thumbnails import paint_thumbnail
-from halftone.library.index.entries import Entry
+from halftone.library.index.entries import Entry, PartFile
 from halftone.session.models.healths import Health
 from halftone.session.models.listing import Row, short_family
 
@@ -342,6 +343,7 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
         (tr("Family"), short_family(entry.base or entry.family) if entry.base or entry.family else ""),
         (tr("Weight"), f"{entry.description.weight:g}" if entry.description.weight else ""),
         (tr("Stored as"), listed(*filter(None, (stored_words(entry), _format(entry))))),
+        *((_part_name(part.component), _part_words(part)) for part in entry.parts),
         (tr("Runs as"), DTYPE_NAMES[health.precision] if health is not None else ""),
         (tr("File size"), tr("{0} on disk", figures.size(entry.size))),
         (tr("Checked"), figures.moment(check.checked_at) if check is not None else ""),
@@ -349,6 +351,26 @@ def facts_of(shown: Row, folder: str, health: Health | None, sha256: str) -> Fac
         (tr("Folder"), folder),
     )
     return [(name, value) for name, value in found if value]
+
+
+def _part_name(component: str) -> str:
+    known = {
+        "unet": tr("UNet"),
+        "transformer": tr("Transformer"),
+        "transformer_2": tr("Transformer 2"),
+        "text_encoder": tr("Text encoder"),
+        "text_encoder_2": tr("Text encoder 2"),
+        "text_encoder_3": tr("Text encoder 3"),
+        "vae": tr("VAE"),
+    }
+    return known.get(component) or text.part_name(component)
+
+
+def _part_words(part: PartFile) -> str:
+    """The file, the type of its weights and its size. Names of files have few places where a line can end."""
+    dtype = "" if part.dtype in ("", "none") else dtype_words(part.dtype)
+    name = re.sub(r"(?<=[-_.])", "\u200b", Path(part.path).name)
+    return listed(*filter(None, (name, dtype, figures.size(part.size))))
 
 
 def _format(entry: Entry) -> str:

@@ -83,7 +83,16 @@ def stored_words(entry: Entry) -> str:
     """FP16, Q4_K, or the scheme of packed weights; "" where nothing tells."""
     if entry.quantised or entry.dtype in ("", "none"):
         return entry.quantised
-    return "FP8" if entry.dtype.startswith("float8") else text.TYPE_NAMES.get(entry.dtype, entry.dtype)
+    return dtype_words(entry.dtype)
+
+
+def dtype_words(dtype: str) -> str:
+    """FP16, Q4_K."""
+    return (
+        "FP8"
+        if dtype.startswith("float8")
+        else text.TYPE_NAMES.get(dtype, dtype.upper() if dtype.startswith(("q", "iq")) else dtype)
+    )
 
 
 def entry_line(entry: Entry) -> str:

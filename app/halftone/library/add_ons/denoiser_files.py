@@ -7,7 +7,7 @@ from halftone.library.add_ons.unusable_files import instead
 from halftone.library.families import known_families as of
 from halftone.library.families.recognise import Recognised, denoiser_in
 from halftone.library.files.gguf_header import PACKED
-from halftone.library.files.header import Header, TensorInfo
+from halftone.library.files.header import COMFY_QUANT, Header, TensorInfo
 from halftone.library.kinds.layouts import ORIGINAL
 from halftone.library.kinds.marks import View, view_of
 
@@ -50,7 +50,8 @@ def unreadable(header: Header, found: Recognised) -> Words | None:
     packed = any(tensor.dtype in PACKED or tensor.dtype.startswith(_PACKED) for tensor in header.tensors)
     if found.quantised and not packed and found.quantised != "scaled FP8":
         return Words("its weights are quantised ({0}), which Halftone does not read", (found.quantised,))
-    strange = sorted({tensor.dtype for _, tensor in denoiser_tensors(header)} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
+    weights = (tensor for name, tensor in denoiser_tensors(header) if not name.endswith(COMFY_QUANT))
+    strange = sorted({tensor.dtype for tensor in weights} - PACKED - PLAIN - FLOAT8 - {"I32", "I64", "BOOL"})
     if strange:
         return Words("diffusers cannot unpack its {0} weights", (strange[0],))
     if found.family in _PARTED:

@@ -29,8 +29,8 @@ ENDINGS: Final = (".safetensors", ".sft", GGUF)
 NAMES: Final = ("transformer", "unet")
 """The component's names in the libraries."""
 _STAY: Final = PACKED | FLOAT8
-_SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8)$")
-"""Factors beside the weights of a file in scaled 8-bit numbers."""
+_SCALES: Final = re.compile(r"(?:^|\.)(?:scale_weight|weight_scale|scale_input|input_scale|scaled_fp8|comfy_quant)$")
+"""Factors beside the weights of a file in scaled 8-bit numbers, and notes on them."""
 _NEAR: Final = 0.01
 """Share by which two files of the same network may differ in size: some leave out tables that can be computed."""
 

@@ -125,6 +125,8 @@ def _word(part: str) -> Words | str:
 
 
 def _of_addition(found: Recognised) -> Words:
+    if found.kind == "unknown" and found.quantised:
+        return Words("its weights are quantised ({0}), which Halftone does not read", (found.quantised,))
     if found.kind == "unknown":
         return Words("it is not clear what model it is")
     if found.kind == "parts":

@@ -12,7 +12,7 @@ import msgspec
 
 from halftone.library.families.known_families import BY_NAME, Family, Prediction, of_pipeline, parts_of
 from halftone.library.files.folder import Part, stored_dtype
-from halftone.library.files.header import Header
+from halftone.library.files.header import COMFY_QUANT, Header, count_numbers
 from halftone.library.files.hub import revision_name
 from halftone.library.kinds.additions import ADDITIONS
 from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, titled_base
@@ -48,7 +48,7 @@ _QUANTISED: Final[tuple[tuple[str, str], ...]] = (
     (".scale_weight", "scaled FP8"),
     (".weight_scale", "scaled FP8"),
     (".scaled_fp8", "scaled FP8"),
-    (".comfy_quant", "mixed"),
+    (COMFY_QUANT, "scaled FP8"),
 )
 """How the names of some tensors end, and what that tells."""
 _SAYS_V: Final = ("v", "v_prediction", "v-prediction", "vpred")
@@ -263,7 +263,26 @@ def _prediction(view: View, metadata: Mapping[str, str]) -> Prediction:
 def _quantised(header: Header, dtype: str) -> str:
     lines = "".join(["\n.", "\n.".join([tensor.name for tensor in header.tensors]), "\n"])
     scheme = next((scheme for end, scheme in _QUANTISED if f"{end}\n" in lines), "")
+    if scheme == "scaled FP8":
+        return _scaled(header)
     return scheme or (dtype.upper() if re.match(r"i?q\d|tq\d|mxfp4|nvfp4", dtype) else "")
+
+
+def _scaled(header: Header) -> str:
+    """The scheme of weights with factors beside them, as ComfyUI writes them: it calls each `weight_scale`."""
+    tensors = {tensor.name: tensor for tensor in header.tensors}
+    for name, factor in tensors.items():
+        owner, _, kind = name.rpartition(".")
+        weight = tensors.get(f"{owner}.weight")
+        if kind == "weight_scale_2":
+            return "NVFP4"
+        if kind not in ("weight_scale", "scale_weight") or weight is None:
+            continue
+        if weight.dtype in ("I8", "U8"):
+            return "INT8" if weight.dtype == "I8" else "4 bits"
+        if count_numbers(factor.shape) not in (1, weight.shape[0] if weight.shape else 1):
+            return "MXFP8" if factor.dtype in ("U8", "F8_E8M0") else "FP8 in blocks"
+    return "scaled FP8"
 
 
 _DENOISERS: Final = ("unet", "transformer", "prior")

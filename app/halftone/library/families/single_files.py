@@ -350,6 +350,11 @@ def own_options(base: str) -> Config:
     return {"is_distilled": False} if base.startswith(_KLEIN_BASE) else {}
 
 
+def own_schedule(base: str) -> Config:
+    """What the scheduler of one model of its family is given in the place of the family's."""
+    return {"shift": 3.0} if base == "Z-Image Turbo" else {}
+
+
 def _complete(
     part: str, single: Single, found: dict[str, Config], own: Mapping[str, single_configs.Shapes], header: Header
 ) -> None:

@@ -14,6 +14,8 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.library.families.gguf_names import READ as READ_GGUF
+from halftone.library.families.gguf_names import encoder_names
 from halftone.library.families.known_families import (
     FLUX,
     FLUX2,
@@ -24,7 +26,6 @@ from halftone.library.families.known_families import (
     SD2,
     SD3,
     SDXL,
-    T5_XXL,
     WAN,
     Z_IMAGE,
     parts_of,
@@ -46,17 +47,6 @@ _MOST: Final = 500
 _PLAIN: Final = frozenset({"F32", "F16", "BF16"})
 _READ: Final = ("", "scaled FP8")
 """How the weights of a part may be quantised."""
-_T5_OUTER: Final = {"token_embd.weight": "shared.weight", "enc.output_norm.weight": "encoder.final_layer_norm.weight"}
-_T5_LAYERS: Final = {
-    **{f"attn_{part}": f"layer.0.SelfAttention.{part}" for part in "qkvo"},
-    "attn_norm": "layer.0.layer_norm",
-    "attn_rel_b": "layer.0.SelfAttention.relative_attention_bias",
-    "ffn_gate": "layer.1.DenseReluDense.wi_0",
-    "ffn_up": "layer.1.DenseReluDense.wi_1",
-    "ffn_down": "layer.1.DenseReluDense.wo",
-    "ffn_norm": "layer.1.layer_norm",
-}
-"""Layer of a block of T5 in llama.cpp -> in transformers."""
 _SOUNDS: Final = re.compile(r"vae|^ae\b|clip|t5|text|encoder", re.IGNORECASE)
 """Names of parts that lie in the folder of the denoiser."""
 _OWN_VAE: Final = {
@@ -81,12 +71,15 @@ _HIGH: Final = re.compile(r"high(?=[-_ ]?noise)", re.IGNORECASE)
 
 
 class _Part(NamedTuple):
-    """kind: "VAE" or "text encoder"; name: which one; size: in bytes."""
+    """kind: "VAE" or "text encoder"; name: which one; size: in bytes; unread: how its weights are quantised, where they are not
+    read.
+    """
 
     path: Path
     kind: str
     name: str
     size: int
+    unread: str = ""
 
 
 def parts_beside(path: Path, family: str, base: str, header: Header) -> dict[str, str]:
@@ -95,7 +88,7 @@ def parts_beside(path: Path, family: str, base: str, header: Header) -> dict[str
     """
     held = tensors_by_component(family, joined(family, header, {}))
     wanted = [name for name in SINGLES[family].prefixes if name not in held]
-    there = tuple(parts_near(path)) if wanted else ()
+    there = tuple(part for part in parts_near(path) if not part.unread) if wanted else ()
     found = {name: _chosen(path, family, base, name, there) for name in wanted if name not in DENOISERS}
     parts = {name: str(part.path) for name, part in found.items() if part is not None}
     low = _low_noise(path) if base == WAN_22_HIGH else None
@@ -165,11 +158,22 @@ def _read_part(file: Path, version: tuple[int, int, int]) -> _Part | None:
     header = read_any(file)
     found = recognise(header, file.stem)
     is_gguf = file.suffix.lower() == GGUF
-    if is_gguf and not (found.base == T5_XXL and {one.dtype for one in header.tensors} <= PACKED | _PLAIN):
+    if found.kind not in ("VAE", "text encoder"):
         return None
-    if found.kind not in ("VAE", "text encoder") or (found.quantised not in _READ and not is_gguf):
-        return None
-    return _Part(file, found.kind, found.base, version[0])
+    unread = "" if found.quantised in _READ else found.quantised
+    if is_gguf:
+        strange = sorted({one.dtype for one in header.tensors} - PACKED - _PLAIN)
+        unread = next(iter(strange), "") if found.base in READ_GGUF else "GGUF"
+        if header.metadata.get("general.architecture") == "qwen3vl":  # its language half has the shapes of Qwen3
+            return None
+    return _Part(file, found.kind, found.base, version[0], unread)
+
+
+def unread_beside(model: Path, family: str, base: str) -> tuple[str, str] | None:
+    """(name of a file, how its weights are quantised) of a part that is there and cannot be read."""
+    vae, encoders = parts_of(family, base)
+    fits = (part for part in parts_near(model) if part.unread and part.name in (vae, *encoders))
+    return next(((part.path.name, part.unread) for part in fits), None)
 
 
 def _files_beside(model: Path) -> Iterator[Path]:
@@ -237,17 +241,11 @@ def part_tensors(family: str, component: str, file: str) -> Iterator[tuple[str, 
     if component in DENOISERS:
         found = denoiser_in(view_of(inside))
         before = found[0] if found else ""
-    packed_t5 = component not in DENOISERS and file.lower().endswith(GGUF)
+    names = {one.name: one.name.removeprefix(before) for one in inside}
+    if component not in DENOISERS and file.lower().endswith(GGUF):
+        names = encoder_names(names)
     for one in inside:
-        name = _t5_name(one.name) if packed_t5 else one.name.removeprefix(before)
-        yield one.name, msgspec.structs.replace(one, name=start + name)
-
-
-def _t5_name(name: str) -> str:
-    """A tensor's name in transformers. name: in a GGUF file, as llama.cpp writes a T5."""
-    if (found := re.fullmatch(r"enc\.blk\.(\d+)\.(\w+)\.weight", name)) and found[2] in _T5_LAYERS:
-        return f"encoder.block.{found[1]}.{_T5_LAYERS[found[2]]}.weight"
-    return _T5_OUTER.get(name, name)
+        yield one.name, msgspec.structs.replace(one, name=start + names[one.name])
 
 
 def own_tensors(family: str, header: Header) -> Iterator[tuple[str, TensorInfo]]:

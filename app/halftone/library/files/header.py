@@ -41,6 +41,8 @@ ITEM_BITS: Final[dict[str, int]] = {
     }.items()
     for name in names.split()
 }
+COMFY_QUANT: Final = ".comfy_quant"
+"""The end of the names of ComfyUI's notes on how a layer's weight is quantised, which are texts."""
 _Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Kind = TypeVar("_Kind")
 

@@ -35,6 +35,24 @@ _SHELVES: Final[dict[Kind, Shelf]] = {
 }
 
 
+class PartFile(msgspec.Struct, frozen=True, gc=False):
+    """A part of a model whose parts lie in files of their own. dtype: of its weights; size: bytes of the file."""
+
+    component: str
+    path: str
+    dtype: str
+    size: int
+
+
+def part_files(facts: ModelFacts) -> tuple[PartFile, ...]:
+    """The files of such a model, that of the denoiser first; () for any other."""
+    if not facts.parts:
+        return ()
+    own = next((name for name in facts.stored if name not in facts.parts), "transformer")
+    files = {own: facts.path} | facts.parts
+    return tuple(PartFile(name, file, facts.stored.get(name, ""), os.path.getsize(file)) for name, file in files.items())
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One file, or a folder that is one model. size: bytes. base: which model of the family, of a LoRA the one it fits.
 
@@ -58,6 +76,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     rank: int = 0
     error: ErrorFacts | None = None
     description: Description = NOTHING
+    parts: tuple[PartFile, ...] = ()
 
     @property
     def shelf(self) -> Shelf:
@@ -104,10 +123,9 @@ def _file(found: Found) -> Read:
     header = read_any(path)
     is_what = recognise(header, path.stem)
     facts = facts_of(path, header, is_what) if header.tensors and path.suffix.lower() in ENDINGS else None
-    return Read(
-        _entry(found, header, add_on_name(found.path), is_what, facts.fingerprint if facts is not None else fingerprint_of(path)),
-        facts,
-    )
+    fingerprint = facts.fingerprint if facts is not None else fingerprint_of(path)
+    entry = _entry(found, header, add_on_name(found.path), is_what, fingerprint)
+    return Read(entry if facts is None else msgspec.structs.replace(entry, parts=part_files(facts)), facts)
 
 
 def _entry(found: Found, header: Header, name: str, is_what: Recognised, fingerprint: str) -> Entry:

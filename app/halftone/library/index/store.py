@@ -20,7 +20,7 @@ from halftone.library.index.facts import Hashes, Weights
 from halftone.settings.places import cache_dir
 from halftone.settings.private import make_private
 
-_VERSION: Final = zlib.crc32(f"6 {__version__}".encode()) >> 1
+_VERSION: Final = zlib.crc32(f"7 {__version__}".encode()) >> 1
 """Another one for each version of Halftone, as it may recognise files otherwise: then all are read again."""
 _BUSY_SECONDS: Final = 10.0
 _SCHEMA: Final = (

@@ -14,7 +14,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.wording import Words
 from halftone.health.judge import Badge
 from halftone.library.families.recognise import Kind
-from halftone.library.index.entries import Entry, Shelf
+from halftone.library.index.entries import Entry, Shelf, part_files
 from halftone.library.index.tidying import duplicates, wrong_folder
 from halftone.session.models.conversion import target_of
 from halftone.session.models.healths import Health
@@ -110,6 +110,7 @@ def entry_of_facts(facts: ModelFacts) -> Entry:
         base=facts.base,
         dtype=facts.stored_dtype,
         whole=facts.format == "diffusers",
+        parts=part_files(facts),
     )
 
 
