@@ -1,16 +1,21 @@
 """Updates of a package: only what its key signed for it, whole or not at all, and always something that starts."""
 
 import base64
+import http.server
 import json
 import os
 import resource
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
+import time
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from installer import places, versions
@@ -487,6 +492,82 @@ def test_a_changed_offer_is_not_installed(package: Package) -> None:
     assert package.refused("--agreed", "0" * 64)[0] == "changed"
 
 
+# --- over the network --------------------------------------------------------------------------------------------------------
+
+
+class Server(NamedTuple):
+    """address: of the folder that it serves; certificate: to be trusted; asked: paths."""
+
+    address: str
+    certificate: Path
+    asked: list[str]
+
+
+@pytest.fixture
+def server(package: Package, tmp_path: Path) -> Iterator[Server]:
+    """An HTTPS server of the offers, with a certificate of its own; /plain/ redirects to HTTP."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "tls.pem"
+    request = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    more = ("-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate))
+    subprocess.run((*request, *more), check=True, capture_output=True)
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words, directory=str(package.offers))
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if self.path.startswith("/plain/"):
+                self.send_response(302)
+                self.send_header("Location", f"http://localhost:1{self.path}")
+                self.end_headers()
+            else:
+                super().do_GET()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the library's name)
+            pass
+
+    class Quiet(http.server.ThreadingHTTPServer):
+        daemon_threads = False
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that does not trust the certificate hangs up, which is what it should do."""
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with Quiet(("127.0.0.1", 0), Handler) as served:
+        served.socket = context.wrap_socket(served.socket, server_side=True)
+        thread = threading.Thread(target=served.serve_forever, args=(0.05,))
+        thread.start()
+        yield Server(f"https://localhost:{served.server_address[1]}", certificate, asked)
+        served.shutdown()
+        thread.join()
+
+
+def test_an_update_comes_over_https_and_only_when_it_is_asked_for(
+    package: Package, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = package.offer("0.2.0")
+    for proxy in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(proxy, raising=False)
+    assert package.refused(place=server.address)[0] == "unreachable", "the certificate is not trusted"
+    assert server.asked == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))
+    package.started()
+    assert server.asked == []
+    assert package.update("--check", place=server.address).returncode == 0
+    names = [f"/{Path(path).name}" for path in made]
+    assert server.asked == names[:1], "a check reads the manifest alone"
+    assert package.refused(place=f"{server.address}/plain")[0] == "unreachable"
+    assert package.refused(place=f"{server.address}/none")[1][1] == "File not found"
+    server.asked.clear()
+    done = package.update(place=f"{server.address}{names[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert server.asked == names
+    assert package.started() == "0.2.0"
+
+
 # --- environments ------------------------------------------------------------------------------------------------------------
 
 
@@ -501,6 +582,24 @@ def test_another_lock_is_said_and_its_failure_changes_nothing(package: Package) 
     assert "because there is not enough space on the disk" in values[1]
     assert package.started() == "0.2.0"
     assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_a_killed_update_ends_the_set_up_that_it_began(package: Package) -> None:
+    """The kill cannot be heard, so the set-up watches its input, which ends with the update."""
+    uv = b'#!/bin/sh\ncase $1 in --version) echo uv 0.13.8;; *) echo $$ > "$PID"; exec sleep 60;; esac\n'
+    package.offer("0.2.0", {"installer/requirements.lock": b"another==1.0\n", "uv/uv": uv})
+    pid = package.home / "pid"
+    command = package.command("--from", str(package.offers), "--yes", "--json")
+    with subprocess.Popen(command, env=package.environ() | {"PID": str(pid)}, stdout=subprocess.DEVNULL) as update:
+        while not pid.exists() or not pid.read_text():
+            assert update.poll() is None
+        update.kill()
+    number, end = int(pid.read_text()), time.monotonic() + 30
+    while Path(f"/proc/{number}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{number}").exists()
+    assert package.started() == "0.1.0"
 
 
 def test_a_lock_whose_environment_is_there_builds_none(package: Package) -> None:

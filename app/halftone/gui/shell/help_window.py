@@ -32,6 +32,7 @@ _ICONS: Final = {
     "image-to-image": "scaling",
     "loras": "palette",
     "training": "chart-line",
+    "updates": "refresh-cw",
     "troubles": "triangle-alert",
     "command-line": "file-text",
     SHORTCUTS: "keyboard",

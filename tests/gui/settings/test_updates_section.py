@@ -1,0 +1,74 @@
+"""The Updates section: what can be pressed in each state, and what is said."""
+
+import pytest
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+from tests.gui.health import kit
+
+from halftone.gui.settings.settings_page import SettingsPage
+from halftone.gui.settings.typed_controls import SourceControl
+from halftone.gui.settings.updates_section import UpdatesSection
+from halftone.session.events import Replaced
+from halftone.session.update_state import Offer, Updating, refusal
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
+OFFER = Offer(
+    version="0.3.0", present="0.1.0", date="2026-11-25", source="/media/usb", size=31_240_000, unpacked=78_100_000,
+    environment=True, agreed="abc", damaged="app/x.py", notes={"en": "Several sizes in one queue."},
+)  # fmt: skip
+
+
+def opened(qtbot: QtBot) -> tuple[SettingsPage, UpdatesSection]:
+    page = SettingsPage(kit.desk()[0])
+    qtbot.addWidget(page)
+    page.resize(1440, 830)
+    page.show_section("Updates")
+    page.show()
+    section = page.section("Updates")
+    assert isinstance(section, UpdatesSection)
+    return page, section
+
+
+def shown(section: UpdatesSection) -> str:
+    return " ".join(one.text() for one in section.findChildren(QLabel) if one.isVisible())
+
+
+@pytest.mark.parametrize(
+    ("updating", "words", "buttons"),
+    [
+        (Updating(), "Nothing is looked for until you check.", {"check"}),
+        (Updating(stage="checking"), "Reading the manifest…", {"cancel"}),
+        (Updating(stage="up-to-date"), "This is the newest version there.", {"check"}),
+        (Updating(stage="found", offer=OFFER), "Version 0.3.0 is available.", {"check", "install"}),
+        (
+            Updating(stage="installing", offer=OFFER, step="download", done=12_000_000, total=31_240_000),
+            "Copying the update: 12.0 MB of 31.2 MB",
+            {"cancel"},
+        ),
+        (Updating(stage="installing", offer=OFFER, step="self-check"), "The new version checks itself…", {"cancel"}),
+        (Updating(stage="failed", error=refusal("no-key", ())), "This build has no update key", {"check"}),
+        (Updating(stage="failed", offer=OFFER, error=refusal("busy", ())), "Another update is running", {"check", "install"}),
+        (Updating(stage="done", offer=OFFER), "Version 0.3.0 is installed and starts the next time.", {"check"}),
+    ],
+)
+def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating: Updating, words: str, buttons: set[str]) -> None:
+    page, section = opened(qtbot)
+    page._controller.session.store.take(Replaced(part=updating))
+    qtbot.waitUntil(lambda: words in section.state.text().replace("\u00a0", " "))
+    assert {name for name in ("check", "install", "cancel") if getattr(section, name).isVisible()} == buttons
+    assert section.bar.isVisible() == ("cancel" in buttons)
+    offered = updating.offer is not None and updating.stage != "done"
+    for fact in ("0.3.0 of 2026-11-25; present: 0.1.0", "A new one is built", "Damaged: app/x.py", "Several sizes in one queue."):
+        qtbot.waitUntil(lambda fact=fact: (fact in shown(section)) is offered)
+
+
+def test_the_source_is_typed_kept_and_taken_back(qtbot: QtBot) -> None:
+    page, section = opened(qtbot)
+    control = section.rows["update_source"].control
+    assert isinstance(control, SourceControl)
+    control.field.setText(" https://updates.example.org ")
+    control.field.editingFinished.emit()
+    assert page._controller.settings.update_source == "https://updates.example.org"
+    section.rows["update_source"].reset.emit()
+    assert page._controller.settings.update_source == ""
+    assert control.field.text() == ""
