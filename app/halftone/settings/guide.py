@@ -12,6 +12,7 @@ from halftone.settings.places import resources
 
 TOPICS: Final = (
     *("first-picture", "models", "gallery", "health", "numerics", "image-to-image", "loras", "training", "troubles"),
+    "farm",
     "command-line",
 )
 """Names of the chapters' files, in the order in which they are read."""
