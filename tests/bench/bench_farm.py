@@ -23,6 +23,7 @@ JOBS = 10_000
 LEASE = 32
 PLACED = 500
 PICTURES = 24
+PATIENCE_SECONDS = 900.0
 CARDS = 1_000
 
 
@@ -95,14 +96,14 @@ async def _made(folder: Path, count: int, which: int | None, rates: list[float])
             for one in used.values():
                 await one.node.describe()
             submit(ledger, lines(folder, 2 * count, steps=4))
-            await until_over(head(ledger, used, record=False, most=1))
+            await until_over(head(ledger, used, record=False, most=1), PATIENCE_SECONDS)
             more = folder / "more"
             more.mkdir()
             text = lines(more, PICTURES * len(used), width=128, height=128, steps=8).read_text(encoding="utf-8")
             (more / "jobs.jsonl").write_text(text.replace('"key": "j', '"key": "m'), encoding="utf-8")
             submit(ledger, more / "jobs.jsonl")
             began = time.perf_counter()
-            await until_over(head(ledger, used, record=False))
+            await until_over(head(ledger, used, record=False), PATIENCE_SECONDS)
             rates.append(PICTURES * len(used) / (time.perf_counter() - began))
 
 

@@ -83,5 +83,5 @@ def head(ledger: Ledger, there: Mapping[str, Cuttable], **options: float | bool)
     return Head(ledger, known, **options)  # pyright: ignore[reportArgumentType]
 
 
-async def until_over(made: Head) -> None:
-    await asyncio.wait_for(made.run(until_over=True), PATIENCE_SECONDS)
+async def until_over(made: Head, seconds: float = PATIENCE_SECONDS) -> None:
+    await asyncio.wait_for(made.run(until_over=True), seconds)
