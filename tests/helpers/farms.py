@@ -10,7 +10,7 @@ from halftone.farm.head import Head
 from halftone.farm.jobs import read_jobs
 from halftone.farm.ledger import Ledger
 from halftone.farm.node import Node
-from halftone.farm.talk import NodeGoneError, NodePort, Told
+from halftone.farm.talk import NodeGoneError, NodePort, Task, Told
 from halftone.settings.store import Settings
 
 PATIENCE_SECONDS = 120.0
@@ -41,6 +41,15 @@ class Cuttable:
         self.flowing = asyncio.Event()
         self.flowing.set()
         self.told: list[Told] = []
+        self.pauses = False
+        """Whether it is silent from its first lease on, until it flows again."""
+
+    async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
+        if self.cut:
+            raise NodeGoneError("cut off")
+        if self.pauses:
+            self.flowing.clear()
+        await self.node.begin(card, tasks)
 
     async def take(self, seconds: float) -> tuple[Told, ...]:
         told = await self.node.take(seconds)
@@ -74,5 +83,5 @@ def head(ledger: Ledger, there: Mapping[str, Cuttable], **options: float | bool)
     return Head(ledger, known, **options)  # pyright: ignore[reportArgumentType]
 
 
-async def until_over(made: Head) -> None:
-    await asyncio.wait_for(made.run(until_over=True), PATIENCE_SECONDS)
+async def until_over(made: Head, seconds: float = PATIENCE_SECONDS) -> None:
+    await asyncio.wait_for(made.run(until_over=True), seconds)

@@ -117,11 +117,12 @@ def test_a_paused_node_comes_back_after_its_lease_was_given_away(
     async def run() -> None:
         async with nodes(2, "--engine", ENGINE) as there:
             paused = there["node 0"]
-            paused.flowing.clear()
+            paused.pauses = True
             task = asyncio.create_task(head(ledger, there, lease_seconds=2.0, most=3).run())
             while not ledger.is_over():
                 await asyncio.sleep(0.05)
             before = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+            paused.pauses = False
             paused.flowing.set()
             while not paused.told:
                 await asyncio.sleep(0.05)

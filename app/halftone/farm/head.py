@@ -58,6 +58,8 @@ class _Attended:
         self.running: dict[str, int] = {}
         self.pictures: dict[str, tuple[PictureFacts, bytes]] = {}
         self.weighed: dict[tuple[str, str], Weighed] = {}
+        self.asking: dict[str, asyncio.Task[None]] = {}
+        """Card -> the question that it has not answered yet: to hash a model may take minutes, in which the node is heard on."""
         self.last: dict[str, str] = {}
         """Card -> the kind of its last lease: its models are there."""
 
@@ -124,6 +126,9 @@ class Head:
                 await self._work(node, facts)
             finally:
                 self._cards -= len(facts.cards)
+                for task in node.asking.values():
+                    task.cancel()
+                await asyncio.gather(*node.asking.values(), return_exceptions=True)
         except NodeGoneError as gone:
             log.info("node %s is gone: %s", node.name, gone)
             error = ErrorFacts(code="worker-lost", facts={"cause": str(gone), "log": ""})
@@ -153,8 +158,9 @@ class Head:
         kinds = self._ledger.open_kinds()
         if not kinds:
             return
-        await self._weigh(node, card, kinds)
-        fitting = [one.kind for one in kinds if node.weighed[card, one.kind].error is None]
+        self._ask(node, card, kinds)
+        known = {one.kind: node.weighed.get((card, one.kind)) for one in kinds}
+        fitting = [kind for kind, answer in known.items() if answer is not None and answer.error is None]
         fitting.sort(key=lambda kind: kind != node.last.get(card))
         size = lease_size(self._ledger.waiting_of(fitting), self._cards, self._most)
         lease = self._ledger.lease(node.name, card, fitting, size, self._seconds) if fitting else None
@@ -171,8 +177,16 @@ class Head:
             ),
         )
 
-    async def _weigh(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
-        """Ask about kinds that the card has not been asked about, or that did not fit some time ago."""
+    def _ask(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
+        """Ask about kinds that the card was not asked about, or that did not fit some time ago. Raises what came of the last
+        question.
+        """
+        asking = node.asking.get(card)
+        if asking is not None:
+            if not asking.done():
+                return
+            del node.asking[card]
+            asking.result()
         now = time.monotonic()
 
         def is_known(kind: str) -> bool:
@@ -180,11 +194,13 @@ class Head:
             return known is not None and (known.error is None or now - known.at < _AGAIN_SECONDS)
 
         asked = [one for one in kinds if not is_known(one.kind)]
-        if not asked:
-            return
+        if asked:
+            node.asking[card] = asyncio.create_task(self._weigh(node, card, asked))
+
+    async def _weigh(self, node: _Attended, card: str, asked: list[Kind]) -> None:
         tasks = tuple(Task(key=one.kind, attempt=0, command=one.command, prints=one.prints) for one in asked)
         for one, error in zip(asked, await node.port.weigh(card, tasks), strict=True):
-            node.weighed[card, one.kind] = Weighed(error, now)
+            node.weighed[card, one.kind] = Weighed(error, time.monotonic())
             self._ledger.note_refusal(node.name, card, one.kind, error)
 
     async def _drop(self, node: _Attended) -> None:

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS job (
 );
 CREATE INDEX IF NOT EXISTS job_state ON job (state, user, kind, number);
 CREATE INDEX IF NOT EXISTS job_owner ON job (owner, state);
+CREATE INDEX IF NOT EXISTS job_lease ON job (lease) WHERE lease IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS job_output ON job (output) WHERE state IN ('waiting', 'leased', 'placing');
 CREATE TABLE IF NOT EXISTS kind (kind TEXT PRIMARY KEY, command BLOB NOT NULL, prints BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (lease TEXT PRIMARY KEY, owner TEXT NOT NULL, card TEXT NOT NULL, ends REAL NOT NULL);

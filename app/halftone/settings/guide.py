@@ -11,8 +11,8 @@ import msgspec
 from halftone.settings.places import resources
 
 TOPICS: Final = (
-    *("first-picture", "models", "gallery", "health", "numerics", "image-to-image", "loras", "training", "updates"),
-    *("troubles", "command-line"),
+    *("first-picture", "models", "gallery", "health", "numerics", "image-to-image", "loras", "training"),
+    *("troubles", "farm", "updates", "command-line"),
 )
 """Names of the chapters' files, in the order in which they are read."""
 

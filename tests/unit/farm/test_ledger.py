@@ -1,11 +1,15 @@
 """The ledger and the files of the head: once each, whatever ends in between."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.messages import Generate
 from halftone.contract.request import PictureRequest
@@ -132,6 +136,42 @@ def test_the_head_ends_between_file_and_row(ledger: Ledger, tmp_path: Path) -> N
     assert settle(ledger) == (1, 0)
     assert state(ledger, "a") == "done"
     assert leased(ledger) == {}, "it is not made again"
+
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from halftone.farm import placing
+from halftone.farm.ledger import Ledger
+
+write = placing.create_atomically
+def write_and_end(path, data):
+    if sys.argv[2] == "after":
+        write(path, data)
+    os.kill(os.getpid(), 9)
+placing.create_atomically = write_and_end
+with Ledger(Path(sys.argv[1])) as ledger:
+    placing.place(ledger, "a", 1, b"the bytes of a picture")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the farm runs on Linux")
+@pytest.mark.parametrize(("moment", "found"), [("before", (0, 1)), ("after", (1, 0))])
+def test_a_head_that_is_killed_at_the_file_finds_out_what_became_of_it(
+    tmp_path: Path, moment: str, found: tuple[int, int]
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with Ledger(path) as ledger:
+        ledger.submit(jobs(tmp_path, "a"))
+        leased(ledger)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), moment], env=worker_environment(), check=False)
+    assert killed.returncode == -9
+    with Ledger(path) as ledger:
+        assert state(ledger, "a") == "placing"
+        assert settle(ledger) == found
+        assert (tmp_path / "a.png").exists() == (moment == "after")
+        assert leased(ledger) == ({} if moment == "after" else {"a": 2})
+        assert list(tmp_path.glob(".*.part")) == []
 
 
 @pytest.mark.parametrize("there", [None, b"", b"a foreign picture", DATA[:-1]])
