@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.helpers.model_files import ramp, safetensors, write_json
 
 from halftone.contract.errors import HalftoneError
@@ -42,7 +44,7 @@ def test_what_was_learned_belongs_to_the_file_and_its_encoder_not_to_pictures(tm
     ],
     ids=["FaceID", "FaceID plus", "InstantID", "FaceID's LoRA"],
 )
-def test_what_reads_faces_is_refused_with_that_reason(tmp_path: Path, added: dict[str, bytes]) -> None:
+def test_what_reads_faces_is_refused_with_that_reason(tmp_path: Path, added: dict[str, NDArray[np.float16]]) -> None:
     path = tmp_path / "face.safetensors"
     path.write_bytes(safetensors({"ip_adapter.1.to_k_ip.weight": ramp(8, 768), "image_proj.norm.weight": ramp(16), **added}))
     with pytest.raises(HalftoneError) as caught:
