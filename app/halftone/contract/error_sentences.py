@@ -448,7 +448,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "farm-no-ray": (
         "The farm needs Ray, which is not installed ({detail}).",
-        "Install it as the guide's page on the farm says.",
+        "Install it as the guide says under “The farm”.",
     ),
     "farm-start": ("The farm could not be started: {detail}.", "See {log}."),
     "farm-token": (
