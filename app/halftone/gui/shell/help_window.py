@@ -33,6 +33,7 @@ _ICONS: Final = {
     "loras": "palette",
     "training": "chart-line",
     "troubles": "triangle-alert",
+    "farm": "cpu",
     "command-line": "file-text",
     SHORTCUTS: "keyboard",
     PLACES: "folder",
