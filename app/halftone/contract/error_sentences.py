@@ -456,12 +456,12 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "farm-no-ray": (
         "The farm needs Ray, which is not installed ({detail}).",
-        "Install it as the guide's page on the farm says.",
+        "Install it as the guide says under “The farm”.",
     ),
     "farm-start": ("The farm could not be started: {detail}.", "See {log}."),
     "farm-token": (
         "The farm's token is missing or wrong.",
-        "Copy the head's token file to this machine and name it with --token-file.",
+        "Copy the head's token file to this machine.",
     ),
     "farm-bad-jobs": ("Line {line} of {path} cannot be used: {why}. No job was submitted.", "Correct it and submit again."),
     "farm-refused": ("The farm cannot use {name}: {why}.", "Make this one on your own machine, or change the request."),

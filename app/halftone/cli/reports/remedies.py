@@ -43,6 +43,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
+    "farm-token": "Copy the head's token file to this machine and name it: --token-file FILE.",
     "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
     "If this ran in FP32, --precision float16 or bfloat16 needs less.",

@@ -34,6 +34,7 @@ _ICONS: Final = {
     "training": "chart-line",
     "updates": "refresh-cw",
     "troubles": "triangle-alert",
+    "farm": "cpu",
     "command-line": "file-text",
     SHORTCUTS: "keyboard",
     PLACES: "folder",
