@@ -1,7 +1,7 @@
 """Ways in which other programs write quantised weights, from plain ones."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from tests.helpers.file_forms import Tensors
@@ -21,7 +21,12 @@ def note(**said: object) -> torch.Tensor:
 
 
 def eight_bits(
-    factor: str = "", dtype: torch.dtype = torch.float8_e4m3fn, *, rows: bool = False, flat: bool = False, said: object = None
+    factor: str = "",
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    rows: bool = False,
+    flat: bool = False,
+    said: Mapping[str, object] | None = None,
 ) -> Change:
     """factor: how it is called; rows: one for each, in one dimension where flat; said: in ComfyUI's note beside it."""
 
@@ -35,7 +40,7 @@ def eight_bits(
             if factor:
                 found[owner + factor] = scale.flatten() if flat else scale
                 found[owner + ("input_scale" if factor == "weight_scale" else "scale_input")] = torch.tensor(0.5)
-            if isinstance(said, dict):
+            if said is not None:
                 found[owner + "comfy_quant"] = note(**said)
         return found
 
