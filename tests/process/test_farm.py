@@ -3,12 +3,16 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.helpers.farms import head, lines, nodes, submit, until_over
-from tests.helpers.scripted import ENGINE, Crash, Picture, Touch, Wait, environment
+from tests.helpers.scripted import ENGINE, AnyAction, Crash, Picture, Touch, Wait, environment
 from tests.helpers.workers import Worker, paint
 
+from halftone.contract.messages import Generate
+from halftone.contract.request import Numerics
 from halftone.farm.ledger import Ledger
 from halftone.farm.states import Cancelled
 
@@ -20,9 +24,9 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.sqlite")
 
 
-def play(monkeypatch: pytest.MonkeyPatch, script: dict[str, list[object]]) -> None:
+def play(monkeypatch: pytest.MonkeyPatch, script: dict[str, list[AnyAction]]) -> None:
     """Let the workers of all nodes play a script. Keys are job ids with their attempt: "j00@1"."""
-    for name, value in environment(script).items():  # pyright: ignore[reportArgumentType]
+    for name, value in environment(script).items():
         monkeypatch.setenv(name, value)
 
 
@@ -61,12 +65,8 @@ def test_pictures_of_two_nodes_are_those_of_this_machine_byte_for_byte(ledger: L
     assert {one.owner for one in lost} <= {"node 1"}
 
 
-def _local(name: str, request: dict[str, object], output: Path) -> object:
-    from msgspec.structs import replace
-
-    from halftone.contract.request import Numerics
-
-    command = paint(name, output=str(output), **request)  # pyright: ignore[reportArgumentType]
+def _local(name: str, request: dict[str, Any], output: Path) -> Generate:
+    command = paint(name, output=str(output), **request)
     return replace(command, request=replace(command.request, numerics=Numerics(precision="float32"), device="cpu"))
 
 
