@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final, NamedTuple
 
 import msgspec
 from PySide6.QtCore import Qt
@@ -9,6 +10,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.vocabulary import POCKET
+from halftone.contract.wording import Words
 from halftone.gui import theme
 from halftone.gui.background import Background
 from halftone.gui.create.form.binding import Binding
@@ -29,6 +31,8 @@ from halftone.library.prompts.wildcards import unfollowed
 from halftone.settings.places import resources
 
 _HIGH, _LOW, _NEGATIVE = 104, 66, 38
+_AT_ONCE: Final = 2000
+"""Letters that are counted on the spot: a longer prompt takes tens of milliseconds, and the window never waits."""
 
 
 def examples() -> tuple[str, ...]:
@@ -101,6 +105,20 @@ class PromptsPart(QWidget):
         self.prompt.set_tight(low)
 
 
+class _Counted(NamedTuple):
+    """Tokens of a prompt, how many the model reads, and what it does not follow."""
+
+    used: int
+    most: int
+    notes: tuple[Words, ...]
+
+
+def _counted(model: ModelFacts, counter: Counter, prompt: str, words: Sequence[Inversion], rules: Rules) -> _Counted:
+    used = counter(without_tags(prompt), {one.name: one.vectors for one in words}, rules)
+    notes = (*family_notes((prompt,), model.family, rules), *unfollowed((prompt,)))
+    return _Counted(used, room_for(model, used, rules), notes)
+
+
 class PromptCounter(QLabel):
     """Empty where the model's tokenizer is not at hand."""
 
@@ -126,14 +144,22 @@ class PromptCounter(QLabel):
         if self._model is None or self._counter is None:
             self.setText("")
             return
-        used = self._counter(without_tags(prompt), {one.name: one.vectors for one in words}, rules)
-        room = room_for(self._model, used, rules)
-        self.setText(f"{figures.group(used)} / {figures.group(room)}")
-        read = family_notes((prompt,), self._model.family, rules)
-        signs = (*read, *unfollowed((prompt,)))
-        warnings = [say(note) for note in signs]
-        if used > room:
-            warnings.append(tr("Only the first {0} tokens are used.", room))
+        work = partial(_counted, self._model, self._counter, prompt, words, rules)
+        if len(prompt) <= _AT_ONCE:
+            self._show(work())
+        else:
+            self._background.run(work, partial(self._show_if, prompt), receiver=self)
+
+    def _show_if(self, prompt: str, counted: "_Counted") -> None:
+        """Drop the count of a prompt that has changed since."""
+        if prompt == self._prompt:
+            self._show(counted)
+
+    def _show(self, counted: "_Counted") -> None:
+        self.setText(f"{figures.group(counted.used)} / {figures.group(counted.most)}")
+        warnings = [say(note) for note in counted.notes]
+        if counted.used > counted.most:
+            warnings.append(tr("Only the first {0} tokens are used.", counted.most))
         set_tone(self, "warn" if warnings else "muted")
         self.setToolTip("\n".join(warnings))
 
