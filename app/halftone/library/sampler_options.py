@@ -40,13 +40,18 @@ def adds_noise(facts: ModelFacts, sampler: str | None, options: Options) -> bool
     called = sampler_called(sampler)
     if called is None:
         return _own_may_draw(sampler, options)
-    method, way = split_sampler(called)
+    method, _ = split_sampler(called)
     if takes_solver_option(called, "s_churn", facts.samplers) and options.get("s_churn"):
         return True
     if takes_solver_option(called, "eta_ancestral", facts.samplers):
         return options.get("eta_ancestral") != 0
-    of_diffusers = way in BY_DIFFUSERS.values() or not way
-    return method in _DRAWING or (method == _DDIM and of_diffusers and bool(options.get(_ETA_OF_DDIM)))
+    return method in _DRAWING or (method == _DDIM and not _is_own_ddim(called) and bool(options.get(_ETA_OF_DDIM)))
+
+
+def _is_own_ddim(called: str) -> bool:
+    """Whether Halftone's own solver makes DDIM: with a schedule that diffusers lacks it has no eta."""
+    method, way = split_sampler(called)
+    return method == _DDIM and bool(way) and way not in BY_DIFFUSERS.values()
 
 
 def _own_may_draw(scheduler: str, options: Options) -> bool:
@@ -93,6 +98,9 @@ def check_sampler_options(facts: ModelFacts, sampler: str | None, options: Optio
         here = name in options and facts.pipeline.startswith(OPTION_PARAMETERS[name].pipelines)
         if here and not takes_solver_option(called, name, facts.samplers):
             raise takes_none(shown, name, flow=set(facts.samplers) <= set(FLOW_SAMPLERS))
+    if called is not None and options.get(_ETA_OF_DDIM) and _is_own_ddim(called):
+        value = Words("used with the sampler {0}, which takes none", (called,))
+        raise HalftoneError("setting-bad-value", name=_ETA_OF_DDIM, value=value, allowed=Words("DDIM without a schedule"))
     check_sigma_ends(options, facts.sigmas)
     if options.get(NOISE_SEED_DELTA) and not adds_noise(facts, called, options):
         flag = option_flag(NOISE_SEED_DELTA)
