@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class Cuttable:
 
 
 @asynccontextmanager
-async def nodes(count: int, *options: str) -> AsyncIterator[dict[str, Cuttable]]:
+async def nodes(count: int, *options: str) -> AsyncGenerator[dict[str, Cuttable]]:
     """So many nodes on this machine."""
     made = {f"node {number}": Cuttable(Node(*options)) for number in range(count)}
     try:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -67,7 +67,7 @@ def unrecorded() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(log: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+def running(log: Path, *words: str) -> Generator["subprocess.Popen[bytes]"]:
     """A command of the farm as a process; stopped as by Ctrl+C, and nothing of it is left."""
     with log.open("wb") as output:
         command = [sys.executable, "-P", "-m", "halftone", "farm", *words]
@@ -86,7 +86,7 @@ def running(log: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @contextlib.contextmanager
-def head(log: Path, *words: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+def head(log: Path, *words: str) -> Generator[tuple["subprocess.Popen[bytes]", str]]:
     """The head's process, and its address."""
     with running(log, "head", *words) as process:
         if not until(lambda: _SHOWN.search(log.read_text()) is not None, process):
