@@ -131,7 +131,8 @@ def test_the_core_works_without_qt() -> None:
     """Tests of what the window stands on, in a process where Qt cannot be imported: the worker, the talk with it, and whole
     sessions. That nothing else imports it is shown above, and by the import contracts.
     """
-    folders = [ROOT / "tests" / "unit" / name for name in ("client", "worker", "session/test_session.py", "session/test_cards.py")]
+    chosen = ("client", "worker", "session/test_session.py", "session/test_cards.py")
+    folders = [ROOT / "tests" / "unit" / name for name in chosen]
     plugins = ["-p", "tests.helpers.no_qt", "-p", "no:pytest-qt", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, *map(str, folders)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -52,7 +52,7 @@ def refusal(kind: str, sampler: str | None, options: dict[str, Any]) -> str:
         ("diffusion", "euler_karras", {"eta_ancestral": 0.5}, "--eta cannot be used with the sampler Euler Karras, which"),
         ("diffusion", "Euler a", {"eta_ancestral": 0.5}, "Use a sampler with a schedule, such as Euler a Karras, or no --eta."),
         ("diffusion", None, {"eta_ancestral": 0.5}, "--eta cannot be used with the sampler PNDM, which takes none."),
-        ("diffusion", "DDIM Simple", {"eta": 0.5}, "eta cannot be used with the sampler DDIM Simple, which takes none. Use DDIM without"),
+        ("diffusion", "DDIM Simple", {"eta": 0.5}, "eta cannot be used with the sampler DDIM Simple, which takes none. Use DDIM"),
         ("diffusion", "Euler Karras", {"s_tmin": 0.5}, "--sigma-tmin cannot be set without --sigma-churn."),
         ("diffusion", "Euler Karras", {"s_tmax": 5.0}, "--sigma-tmax cannot be set without --sigma-churn."),
         (
