@@ -32,19 +32,23 @@ FIRST, SECOND = (
 )
 
 
+_REPORT = msgspec.structs.replace(samples.self_test_report(), auto="float16")
+
+
 class CardLink(NotedLink):
     """A worker on a machine with two cards and a processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, second: DeviceFacts = SECOND) -> None:
         super().__init__()
         self.stopped = self.dies = False
+        self._devices = (FIRST, second, samples.CPU)
 
     @property
     def hopeless(self) -> bool:
         return self.dies
 
     def start(self) -> None:
-        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(FIRST, SECOND, samples.CPU)))
+        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=self._devices))
 
     def stop(self) -> None:
         self.stopped = True
@@ -60,18 +64,20 @@ class CardLink(NotedLink):
 class TwoCards(Desk):
     """A session on the first card; `other` is the link to the worker of the second, once there is one."""
 
-    def __init__(self, *, measured: tuple[DeviceFacts, ...] = (FIRST, SECOND), on: bool = True) -> None:
+    def __init__(
+        self, *, measured: tuple[DeviceFacts, ...] = (FIRST, SECOND), second: DeviceFacts = SECOND, on: bool = True
+    ) -> None:
         for device in measured:
-            records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=device))
+            records.save_selftest(msgspec.structs.replace(_REPORT, device=device))
         self.others: list[CardLink] = []
 
         def make_link(hear: Callable[[AnyEvent, bytes], object]) -> CardLink:
-            link = CardLink()
+            link = CardLink(second)
             link.hear = hear
             self.others.append(link)
             return link
 
-        self.own = CardLink()
+        self.own = CardLink(second)
         super().__init__(Settings(first_run_done=True, all_cards=on), link=self.own, make_link=make_link)
 
     @property
@@ -123,10 +129,32 @@ def test_a_card_is_measured_before_its_first_picture() -> None:
     assert desk.other.last(SelfTest).device == "cuda:1"
     assert second not in desk.at()
     before = desk.session.state.self_test
-    report = msgspec.structs.replace(samples.self_test_report(), device=SECOND)
+    report = msgspec.structs.replace(_REPORT, device=SECOND)
     desk.other.ends(report=report)
     assert desk.at()[second] == "cuda:1"
     assert desk.session.state.self_test is before, "it is not the device in use"
+
+
+def test_a_self_test_that_fails_is_not_repeated() -> None:
+    desk = TwoCards(measured=(FIRST,))
+    first, second = desk.ask(2)
+    desk.other.ends("failed", error=ErrorFacts(code="worker-lost", facts={"cause": "", "log": ""}))
+    desk.settle()
+    assert [type(command) for command in desk.other.sent].count(SelfTest) == 1
+    assert list(desk.at()) == [first]
+    desk.own.ends()
+    assert list(desk.at()) == [second], "the device in use makes it"
+
+
+def test_a_card_that_is_not_measured_is_judged_by_the_device_in_use() -> None:
+    """Pocket does not fit it in FP32, and does in FP16: it is measured, and then takes the picture."""
+    small = msgspec.structs.replace(SECOND, memory_total=3_000_000)
+    desk = TwoCards(measured=(FIRST,), second=small)
+    _, second = desk.ask(2, width=64, height=64)
+    assert desk.other.last(SelfTest).device == small.id
+    desk.other.ends(report=msgspec.structs.replace(_REPORT, device=small))
+    desk.settle()
+    assert desk.at()[second] == small.id
 
 
 def test_a_picture_for_a_device_by_name_stays_there() -> None:
