@@ -18,7 +18,7 @@ _KNOWN: Final = "under [folders] in {settings}"
 _LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
 _APPLY: Final = "Use the cure that the check offers instead:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
-    "model-pickle": "Convert it with halftone convert FILE, or use its .safetensors version.",
+    "model-pickle": "Convert it:  {convert}  or use its .safetensors version.",
     "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
     "model-needs-files": "Fetch it with:  {fetch}  or put it into {folder}.",
     "model-sampler-unfit": "Name another sampler, --sampler NAME, or another model: --model MODEL.",
@@ -38,11 +38,12 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
     "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
     "second-pass-flat": "Use a smaller scale (--hires) or strength (--hires-strength), or check the model.",
-    "upscaler-not-one": "Choose a .safetensors upscale model, or convert the .pth file with halftone convert FILE.",
+    "upscaler-not-one": "Choose a .safetensors upscale model, or convert the .pth file:  {convert}",
     "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
+    "inversion-unknown": "Remove embedding:{name} from the prompt, or name its file: --embedding FILE.",
     "farm-token": "Copy the head's token file to this machine and name it: --token-file FILE.",
     "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
@@ -54,7 +55,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "repair-eight-bits": _APPLY,
     "repair-several-files": _APPLY,
 }
-"""Remedies that differ from the window's. {settings}: the settings file; {check}, {fetch}, {upscale}, {example}: commands."""
+"""Remedies that differ from the window's. {settings}: the settings file; {check}, {convert}, {fetch}, {upscale}, {example}: commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {
     "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
     "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
@@ -77,6 +78,7 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
         "settings": str(settings_file()),
         "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
         "check": command_line("check", "MODEL", "--apply"),
+        "convert": command_line("convert", str(error.facts.get("path", "FILE"))),
         "example": command_line("train", "--example"),
         "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
     }
