@@ -122,15 +122,31 @@ def _alone(folder: str) -> Generator[None]:
 
 def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
     manifest, before = found.manifest, place.current
+    # Again: since the offer was shown, another update may have ended.
+    judge(manifest, place.target, before or place.own, whole=not place.damaged)
     _clear(place.folder)
     _need_space(place.folder, manifest.size + manifest.unpacked + _SPARE)
-    if os.path.lexists(path) and not _remove(path):
+    if guard.in_use(path):
         raise UpdateError("in-use", manifest.version)
     archive = os.path.join(place.folder, f"download-{os.getpid()}.zip")
-    environment = places.current(place.home)
     try:
         hearer.stage("download")
         sources.copy_archive(found.source, manifest, archive, hearer.progress)
+        # Not before the new one is here: a download that fails leaves what lies there.
+        if os.path.lexists(path) and not _remove(path):
+            raise UpdateError("in-use", manifest.version)
+        _bring_in(place, manifest, archive, path, hearer)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(archive)
+    others = [before, *versions.kept(place.folder)]
+    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
+
+
+def _bring_in(place: Here, manifest: Manifest, archive: str, path: str, hearer: Hearer) -> None:
+    """Make a version of a verified archive, and make it current."""
+    environment = places.current(place.home)
+    try:
         hearer.stage("unpack")
         rows = unpack(archive, manifest, path, hearer.progress)
         _agree(path, manifest)
@@ -147,11 +163,6 @@ def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
             _remove(path)
         _give_back(place, environment)
         raise
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(archive)
-    others = [before, *versions.kept(place.folder)]
-    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
 
 
 def _need_space(folder: str, needed: int) -> None:

@@ -228,6 +228,32 @@ def test_older_and_present_versions_are_not_installed(package: Package) -> None:
     assert (done.returncode, done.stdout) == (0, "Version 0.3.0 is installed already; nothing was changed.\n")
 
 
+def test_an_offer_that_became_older_while_it_was_shown_is_not_installed(package: Package) -> None:
+    """The question waits, and meanwhile another update ends."""
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=package.environ(), text=True, **pipes) as asking:  # pyright: ignore[reportArgumentType, reportCallIssue]
+        assert asking.stdout is not None
+        while not asking.stdout.readline().startswith("It needs no new environment"):
+            pass
+        package.updated("0.3.0")
+        _, errors = asking.communicate("y\n")
+    assert (asking.returncode, errors.strip()) == (1, str(UpdateError("older", "0.2.0", "0.3.0")))
+    assert package.started() == "0.3.0"
+    assert versions.kept(str(package.versions)) == ["0.3.0"]
+
+
+def test_a_download_that_fails_leaves_the_same_version_that_lies_there(twice: Package, tmp_path: Path) -> None:
+    package = twice.copy(tmp_path)
+    (package.versions / places.POINTER).write_text("0.2.0", encoding="ascii")
+    made = package.offer("0.3.0")
+    Path(made.archive).write_bytes(b"x")
+    assert package.refused()[0] == "wrong-size"
+    assert versions.damage(str(package.versions / "0.3.0")) == ""
+    assert package.started() == "0.2.0"
+
+
 def test_another_platform_is_refused(package: Package) -> None:
     made = package.offer("0.2.0", target="windows-x86_64")
     assert package.refused(place=made.manifest) == ("other-platform", ["windows-x86_64", TARGET])
