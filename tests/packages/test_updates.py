@@ -321,7 +321,9 @@ def test_an_archive_that_was_changed_is_refused(package: Package) -> None:
     assert not [one.name for one in package.versions.iterdir() if one.name != "update.lock"]
 
 
-@pytest.mark.parametrize("place", ["http://localhost/", "ftp://localhost/", "https:///x", "/nowhere/at/all", " "])
+@pytest.mark.parametrize(
+    "place", ["http://localhost/", "ftp://localhost/", "https:///x", "https://[::1/x", "/nowhere/at/all", " "]
+)
 def test_a_place_that_is_none_is_refused(package: Package, place: str) -> None:
     assert package.refused(place=place)[0] == ("no-source" if place == " " else "bad-address")
 
@@ -427,6 +429,32 @@ def test_a_version_that_fails_its_self_check_is_removed(package: Package, change
     assert package.started() == "0.2.0"
     assert versions.kept(str(package.versions)) == ["0.2.0"]
     assert not (package.versions / "0.3.0").exists()
+
+
+def test_what_a_module_prints_at_its_end_does_not_refuse_a_good_version(package: Package) -> None:
+    prints = b"import atexit\nprint('{\"loading\": 1}')\natexit.register(print, 'goodbye')\natexit.register(print, '[]')\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": prints})
+    done = package.update()
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert package.started() == "0.2.0"
+
+
+def test_a_self_check_that_hangs_and_prints_nothing_is_ended(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    from installer.updates import install
+    from installer.updates.command import silent
+
+    pid = package.home / "pid"
+    waits = b"import os, time\nopen(os.environ['PID'], 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    monkeypatch.setattr(install, "_LIMIT", 4.0)
+    place = install.here(package.environ() | {"PID": str(pid)}, str(package.root))
+    found = install.look(place, str(package.offers), base64.b64decode(package.keys.line))
+    with pytest.raises(UpdateError, match="it did not end within 4 seconds"):
+        install.install(place, found, silent())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert not (package.versions / "0.2.0").exists()
+    assert package.started() == "0.1.0"
 
 
 # --- the disk and others on it -----------------------------------------------------------------------------------------------
