@@ -104,7 +104,7 @@ def test_a_check_shows_what_would_change_and_writes_nothing(package: Package) ->
     Path(made.archive).unlink()  # so it cannot have been read
     done = package.update("--check", "--json")
     found = json.loads(done.stdout)["found"]
-    assert (found["version"], found["present"], found["environment"], found["notes"]) == (
+    assert (found["version"], found["current"], found["environment"], found["notes"]) == (
         "0.2.0", "0.1.0", False, {"en": "What 0.2.0 brings."},
     )  # fmt: skip
     assert not package.versions.exists()
@@ -680,7 +680,7 @@ def test_without_an_environment_the_launcher_updates(package: Package) -> None:
     package.offer("0.3.0")
     done = package.start("update", "--check", "--from", str(package.offers))
     assert "Version 0.3.0" in done.stdout, done.stderr
-    assert "builds a new environment" in done.stdout
+    assert "a new environment will be built" in done.stdout
 
 
 # --- making them -------------------------------------------------------------------------------------------------------------
