@@ -61,7 +61,7 @@ def _signature(message: bytes, key: str) -> bytes:
 
 
 def signed(manifest: Manifest, key: str) -> bytes:
-    """The bytes of the manifest's file. Raises LaunchError where the key is not this build's."""
+    """The bytes of the manifest's file, for any key. Raises UpdateError where no version could read what is signed."""
     body = written(manifest)
     public = base64.b64decode(key_line(key))
     data = HEAD + base64.b64encode(_signature(CONTEXT + body, key)) + b"\n" + body

@@ -17,16 +17,18 @@ SCHEMA: Final = 1
 _PAUSE: Final = 0.1
 """Seconds between two reports of progress."""
 STAGES: Final = {
-    "download": "Copying the update",
+    "download": "Downloading the update",
     "unpack": "Unpacking it",
     "environment": "Building its environment",
-    "self-check": "Checking that it runs",
+    "self-check": "Checking the new version",
     "switch": "Switching to it",
 }
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
-    about = "Install a newer version of this package, from a place that you name. Nothing is looked for by itself."
+    about = (
+        "Install a newer version of this package, from a place that you name. Halftone looks for updates only when you ask it to."
+    )
     parser = argparse.ArgumentParser(prog="halftone update", description=about)
     parser.add_argument("--check", action="store_true", help="only say what would change")
     parser.add_argument("--from", dest="place", default="", metavar="PLACE", help="a folder, a file or an HTTPS address")
@@ -67,11 +69,11 @@ def _run(asked: argparse.Namespace, environ: Mapping[str, str]) -> int:
         _tell(place, found)
         wanted = not asked.check and (asked.yes or _agreed())
     if wanted:
-        install.install(place, found, as_lines() if asked.progress else silent() if asked.json else as_words())
+        install.install(place, found, as_lines() if asked.progress else silent() if asked.json else as_words(found))
     if asked.json:
         _put({"found": described(place, found), "installed": wanted})
     elif wanted:
-        print(f"Version {found.manifest.version} starts next time.")
+        print(f"Version {found.manifest.version} is installed and will start next time. The current version is kept.")
     return 0
 
 
@@ -80,7 +82,7 @@ def described(place: Here, found: Found) -> dict[str, object]:
     manifest = found.manifest
     return {
         "version": manifest.version,
-        "present": place.current or place.own,
+        "current": place.current or place.own,
         "damaged": place.damaged,
         "date": manifest.date,
         "notes": dict(manifest.notes),
@@ -94,12 +96,13 @@ def described(place: Here, found: Found) -> dict[str, object]:
 
 def _tell(place: Here, found: Found) -> None:
     manifest = found.manifest
-    print(f"Version {manifest.version} of {manifest.date}, from {found.source.manifest}. Present: {place.current or place.own}.")
+    print(f"Version {manifest.version} of {manifest.date}, from {found.source.manifest}. Current: {place.current or place.own}.")
     if note := manifest.notes.get("en", ""):
         print(note.rstrip())
-    print(f"To copy: {manifest.size / 1e6:.1f} MB; on the disk: {manifest.unpacked / 1e6:.1f} MB.")
+    way = "Download" if found.source.remote else "To copy"
+    print(f"{way}: {manifest.size / 1e6:.1f} MB; on the disk: {manifest.unpacked / 1e6:.1f} MB.")
     if found.environment:
-        print("It has other packages, so it builds a new environment, which downloads them.")
+        print("It has other packages: a new environment will be built; this downloads packages.")
     else:
         print("It needs no new environment.")
 
@@ -114,7 +117,7 @@ def _agreed() -> bool:
 
 def _up_to_date(place: Here, error: UpdateError, *, as_json: bool) -> int:
     if as_json:
-        _put({"found": None, "present": place.current or place.own, "installed": False})
+        _put({"found": None, "current": place.current or place.own, "installed": False})
     else:
         print(error)
     return 0
@@ -158,10 +161,11 @@ def silent() -> Hearer:
     return Hearer(lambda _name: None, lambda _done, _total: None, lambda _line: None)
 
 
-def as_words() -> Hearer:
+def as_words(found: Found) -> Hearer:
     """For a person: a line a stage, and what a set-up prints."""
+    words = STAGES if found.source.remote else {**STAGES, "download": "Copying the update"}
     return Hearer(
-        lambda name: print(f"{STAGES[name]} …", flush=True),
+        lambda name: print(f"{words[name]} …", flush=True),
         lambda _done, _total: None,
         lambda line: print(f"  {line}", flush=True),
     )

@@ -11,9 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Mapping
-from typing import IO, Any, Final, NamedTuple
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import IO, Any, Final, NamedTuple, cast
 
 from installer import guard, places, versions
 from installer.desk import WHILE_INPUT
@@ -122,15 +122,31 @@ def _alone(folder: str) -> Generator[None]:
 
 def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
     manifest, before = found.manifest, place.current
+    # Again: since the offer was shown, another update may have ended.
+    judge(manifest, place.target, before or place.own, whole=not place.damaged)
     _clear(place.folder)
     _need_space(place.folder, manifest.size + manifest.unpacked + _SPARE)
-    if os.path.lexists(path) and not _remove(path):
+    if guard.in_use(path):
         raise UpdateError("in-use", manifest.version)
     archive = os.path.join(place.folder, f"download-{os.getpid()}.zip")
-    environment = places.current(place.home)
     try:
         hearer.stage("download")
         sources.copy_archive(found.source, manifest, archive, hearer.progress)
+        # Not before the new one is here: a download that fails leaves what lies there.
+        if os.path.lexists(path) and not _remove(path):
+            raise UpdateError("in-use", manifest.version)
+        _bring_in(place, manifest, archive, path, hearer)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(archive)
+    others = [before, *versions.kept(place.folder)]
+    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
+
+
+def _bring_in(place: Here, manifest: Manifest, archive: str, path: str, hearer: Hearer) -> None:
+    """Make a version of a verified archive, and make it current."""
+    environment = places.current(place.home)
+    try:
         hearer.stage("unpack")
         rows = unpack(archive, manifest, path, hearer.progress)
         _agree(path, manifest)
@@ -147,11 +163,6 @@ def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
             _remove(path)
         _give_back(place, environment)
         raise
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(archive)
-    others = [before, *versions.kept(place.folder)]
-    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
 
 
 def _need_space(folder: str, needed: int) -> None:
@@ -216,25 +227,44 @@ def _check_itself(place: Here, path: str, version: str) -> None:
     """Let the new version import all of itself, in a process of its own."""
     script = os.path.join(path, "installer", "updates", "selfcheck.py")
     process = _launch(place, path, "python", "-P", script, version)
-    begun = time.monotonic()
     lines: list[str] = []
+    late = threading.Event()
 
-    def hear(line: str) -> None:
-        lines.append(line)
-        if time.monotonic() - begun > _LIMIT:
-            process.kill()
+    def give_up() -> None:
+        late.set()
+        _end_all(process)
 
-    last = _lines(process, hear)
-    if process.returncode != 0 or _said(last).get("version") != version:
-        raise UpdateError("self-check", version, _said(last).get("problem") or last or f"exit status {process.returncode}")
-
-
-def _said(line: str) -> Mapping[str, Any]:
+    timer = threading.Timer(_LIMIT, give_up)
+    timer.start()
     try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        last = _lines(process, lines.append)
+    finally:
+        timer.cancel()
+        timer.join()
+    if late.is_set():
+        raise UpdateError("self-check", version, f"it did not end within {_LIMIT:.0f} seconds")
+    said = _said(lines)
+    if process.returncode != 0 or said.get("version") != version:
+        raise UpdateError("self-check", version, said.get("problem") or last or f"exit status {process.returncode}")
+
+
+def _end_all(process: "subprocess.Popen[bytes]") -> None:
+    """On Windows the launcher waits for the program as its child, which would hold the output open."""
+    if sys.platform == "win32":
+        subprocess.run(("taskkill", "/F", "/T", "/PID", str(process.pid)), check=False, capture_output=True)
+    process.kill()
+
+
+def _said(lines: Sequence[str]) -> Mapping[str, Any]:
+    """What the self-check says of itself. What it imports may print before and, at its end, after it."""
+    for line in reversed(lines):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and ("version" in found or "problem" in found):
+            return cast("Mapping[str, Any]", found)
+    return {}
 
 
 def _finish(path: str, rows: Mapping[str, Row]) -> None:

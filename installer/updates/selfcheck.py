@@ -59,7 +59,8 @@ def main() -> int:
     warnings.simplefilter("ignore")
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     found = problem(sys.argv[1])
-    print(json.dumps({"problem": found} if found else {"version": sys.argv[1]}), flush=True)
+    # On a line of its own, whatever a module left unended.
+    print("\n" + json.dumps({"problem": found} if found else {"version": sys.argv[1]}), flush=True)
     return 1 if found else 0
 
 

@@ -43,7 +43,10 @@ def source_of(words: str, target: str) -> Source:
     if not words:
         raise UpdateError("no-source")
     if "://" in words:
-        address = urllib.parse.urlsplit(words)
+        try:
+            address = urllib.parse.urlsplit(words)
+        except ValueError as error:
+            raise UpdateError("bad-address", words) from error
         if address.scheme != "https" or not address.hostname:
             raise UpdateError("bad-address", words)
         if address.path.endswith(SUFFIX):

@@ -104,7 +104,7 @@ def test_a_check_shows_what_would_change_and_writes_nothing(package: Package) ->
     Path(made.archive).unlink()  # so it cannot have been read
     done = package.update("--check", "--json")
     found = json.loads(done.stdout)["found"]
-    assert (found["version"], found["present"], found["environment"], found["notes"]) == (
+    assert (found["version"], found["current"], found["environment"], found["notes"]) == (
         "0.2.0", "0.1.0", False, {"en": "What 0.2.0 brings."},
     )  # fmt: skip
     assert not package.versions.exists()
@@ -228,6 +228,32 @@ def test_older_and_present_versions_are_not_installed(package: Package) -> None:
     assert (done.returncode, done.stdout) == (0, "Version 0.3.0 is installed already; nothing was changed.\n")
 
 
+def test_an_offer_that_became_older_while_it_was_shown_is_not_installed(package: Package) -> None:
+    """The question waits, and meanwhile another update ends."""
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=package.environ(), text=True, **pipes) as asking:  # pyright: ignore[reportArgumentType, reportCallIssue]
+        assert asking.stdout is not None
+        while not asking.stdout.readline().startswith("It needs no new environment"):
+            pass
+        package.updated("0.3.0")
+        _, errors = asking.communicate("y\n")
+    assert (asking.returncode, errors.strip()) == (1, str(UpdateError("older", "0.2.0", "0.3.0")))
+    assert package.started() == "0.3.0"
+    assert versions.kept(str(package.versions)) == ["0.3.0"]
+
+
+def test_a_download_that_fails_leaves_the_same_version_that_lies_there(twice: Package, tmp_path: Path) -> None:
+    package = twice.copy(tmp_path)
+    (package.versions / places.POINTER).write_text("0.2.0", encoding="ascii")
+    made = package.offer("0.3.0")
+    Path(made.archive).write_bytes(b"x")
+    assert package.refused()[0] == "wrong-size"
+    assert versions.damage(str(package.versions / "0.3.0")) == ""
+    assert package.started() == "0.2.0"
+
+
 def test_another_platform_is_refused(package: Package) -> None:
     made = package.offer("0.2.0", target="windows-x86_64")
     assert package.refused(place=made.manifest) == ("other-platform", ["windows-x86_64", TARGET])
@@ -295,7 +321,9 @@ def test_an_archive_that_was_changed_is_refused(package: Package) -> None:
     assert not [one.name for one in package.versions.iterdir() if one.name != "update.lock"]
 
 
-@pytest.mark.parametrize("place", ["http://localhost/", "ftp://localhost/", "https:///x", "/nowhere/at/all", " "])
+@pytest.mark.parametrize(
+    "place", ["http://localhost/", "ftp://localhost/", "https:///x", "https://[::1/x", "/nowhere/at/all", " "]
+)
 def test_a_place_that_is_none_is_refused(package: Package, place: str) -> None:
     assert package.refused(place=place)[0] == ("no-source" if place == " " else "bad-address")
 
@@ -401,6 +429,32 @@ def test_a_version_that_fails_its_self_check_is_removed(package: Package, change
     assert package.started() == "0.2.0"
     assert versions.kept(str(package.versions)) == ["0.2.0"]
     assert not (package.versions / "0.3.0").exists()
+
+
+def test_what_a_module_prints_at_its_end_does_not_refuse_a_good_version(package: Package) -> None:
+    prints = b"import atexit\nprint('{\"loading\": 1}')\natexit.register(print, 'goodbye')\natexit.register(print, '[]')\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": prints})
+    done = package.update()
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert package.started() == "0.2.0"
+
+
+def test_a_self_check_that_hangs_and_prints_nothing_is_ended(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    from installer.updates import install
+    from installer.updates.command import silent
+
+    pid = package.home / "pid"
+    waits = b"import os, time\nopen(os.environ['PID'], 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    monkeypatch.setattr(install, "_LIMIT", 4.0)
+    place = install.here(package.environ() | {"PID": str(pid)}, str(package.root))
+    found = install.look(place, str(package.offers), base64.b64decode(package.keys.line))
+    with pytest.raises(UpdateError, match="it did not end within 4 seconds"):
+        install.install(place, found, silent())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert not (package.versions / "0.2.0").exists()
+    assert package.started() == "0.1.0"
 
 
 # --- the disk and others on it -----------------------------------------------------------------------------------------------
@@ -626,7 +680,7 @@ def test_without_an_environment_the_launcher_updates(package: Package) -> None:
     package.offer("0.3.0")
     done = package.start("update", "--check", "--from", str(package.offers))
     assert "Version 0.3.0" in done.stdout, done.stderr
-    assert "builds a new environment" in done.stdout
+    assert "a new environment will be built" in done.stdout
 
 
 # --- making them -------------------------------------------------------------------------------------------------------------

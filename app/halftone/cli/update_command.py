@@ -23,8 +23,8 @@ def update(
 ) -> None:
     """Install a newer version of this package, if its signature is right.
 
-    Nothing is looked for by itself. The version in use stays beside the new one, which starts the next time. With --json nothing
-    is asked: it is installed with --yes only. Exit code: 0 done, 1 refused.
+    Halftone looks for updates only when you ask it to. The new version starts next time, and the current one is kept. With --json
+    nothing is asked: it is installed with --yes only. Exit code: 0 done, 1 refused.
     """
     named = {"--check": check, "--yes": yes, "--json": json, "--progress": progress}
     words = [f"--from={load().update_source if place is None else place}", f"--agreed={agreed}"]

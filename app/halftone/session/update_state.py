@@ -50,11 +50,11 @@ def ended_early(detail: str) -> Words:
 @dataclass(frozen=True, kw_only=True)
 class Offer:
     """An update as its manifest describes it. notes: language -> what is new; size, unpacked: bytes; environment: a new one must
-    be built; damaged: a file of the present version that is not whole; agreed: names what the user sees.
+    be built; damaged: a file of the current version that is not whole; agreed: names what the user sees.
     """
 
     version: str
-    present: str
+    current: str
     date: str
     source: str
     size: int

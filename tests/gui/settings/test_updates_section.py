@@ -1,5 +1,7 @@
 """The Updates section: what can be pressed in each state, and what is said."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
@@ -13,7 +15,7 @@ from halftone.session.update_state import Offer, Updating, refusal
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support propagateSizeHints")
 OFFER = Offer(
-    version="0.3.0", present="0.1.0", date="2026-11-25", source="/media/usb", size=31_240_000, unpacked=78_100_000,
+    version="0.3.0", current="0.1.0", date="2026-11-25", source="/media/usb", size=31_240_000, unpacked=78_100_000,
     environment=True, agreed="abc", damaged="app/x.py", notes={"en": "Several sizes in one queue."},
 )  # fmt: skip
 
@@ -36,19 +38,24 @@ def shown(section: UpdatesSection) -> str:
 @pytest.mark.parametrize(
     ("updating", "words", "buttons"),
     [
-        (Updating(), "Nothing is looked for until you check.", {"check"}),
+        (Updating(), "Halftone looks for updates only when you ask it to.", {"check"}),
         (Updating(stage="checking"), "Reading the manifest…", {"cancel"}),
-        (Updating(stage="up-to-date"), "This is the newest version there.", {"check"}),
+        (Updating(stage="up-to-date"), "You have the newest version.", {"check"}),
         (Updating(stage="found", offer=OFFER), "Version 0.3.0 is available.", {"check", "install"}),
         (
             Updating(stage="installing", offer=OFFER, step="download", done=12_000_000, total=31_240_000),
             "Copying the update: 12.0 MB of 31.2 MB",
             {"cancel"},
         ),
-        (Updating(stage="installing", offer=OFFER, step="self-check"), "The new version checks itself…", {"cancel"}),
+        (
+            Updating(stage="installing", offer=replace(OFFER, source="https://example.org/x.update"), step="download"),
+            "Downloading the update…",
+            {"cancel"},
+        ),
+        (Updating(stage="installing", offer=OFFER, step="self-check"), "Checking the new version…", {"cancel"}),
         (Updating(stage="failed", error=refusal("no-key", ())), "This build has no update key", {"check"}),
         (Updating(stage="failed", offer=OFFER, error=refusal("busy", ())), "Another update is running", {"check", "install"}),
-        (Updating(stage="done", offer=OFFER), "Version 0.3.0 is installed and starts the next time.", {"check"}),
+        (Updating(stage="done", offer=OFFER), "Version 0.3.0 is installed and will start next time.", {"check"}),
     ],
 )
 def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating: Updating, words: str, buttons: set[str]) -> None:
@@ -58,7 +65,12 @@ def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating:
     assert {name for name in ("check", "install", "cancel") if getattr(section, name).isVisible()} == buttons
     assert section.bar.isVisible() == ("cancel" in buttons)
     offered = updating.offer is not None and updating.stage != "done"
-    for fact in ("0.3.0 of 2026-11-25; present: 0.1.0", "A new one is built", "Damaged: app/x.py", "Several sizes in one queue."):
+    for fact in (
+        "0.3.0 of 2026-11-25; current: 0.1.0",
+        "A new one will be built",
+        "Damaged: app/x.py",
+        "Several sizes in one queue.",
+    ):
         qtbot.waitUntil(lambda fact=fact: (fact in shown(section)) is offered)
 
 

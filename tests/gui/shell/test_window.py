@@ -28,7 +28,8 @@ from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.shell.help_window import shortcuts
 from halftone.gui.shell.message_list import MessagesWindow
 from halftone.gui.shell.topbar import chip_part, memory_text, short_name
-from halftone.session.events import Noted
+from halftone.session.events import Noted, Replaced
+from halftone.session.update_state import Updating, refusal
 from halftone.settings import store
 from halftone.settings.store import Settings
 
@@ -429,6 +430,38 @@ def test_finish_then_close_ends_an_endless_run_and_a_pause(qtbot: QtBot, tmp_pat
     stage.wait(lambda: len(stage.controller.state.history.known) == 2)
     stage.wait(lambda: stage.link.pid is None)
     stage.idle()
+
+
+def updating(stage: Stage, what: Updating) -> None:
+    stage.controller.session.store.take(Replaced(part=what))
+
+
+def test_closing_while_an_update_is_installed_asks_and_waits(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.idle()
+    updating(stage, Updating(stage="installing", step="unpack"))
+    assert not stage.window.close()
+    box = stage.window.findChild(QMessageBox)
+    assert box is not None
+    assert box.text() == "Finish the update first, or stop it now?"
+    next(button for button in box.buttons() if button.text() == "Finish, then close").click()
+    note = stage.workspace.closing_note
+    assert (note.isHidden(), note.words.text()) == (False, "Halftone closes when the update is installed.")
+    updating(stage, Updating(stage="done"))
+    stage.wait(lambda: not stage.window.isVisible())
+    stage.wait(lambda: stage.link.pid is None)
+
+
+def test_an_update_that_fails_leaves_the_window_open(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    stage.idle()
+    updating(stage, Updating(stage="installing"))
+    answer(stage, "Finish, then close")
+    updating(stage, Updating(stage="failed", error=refusal("busy", ())))
+    assert stage.workspace.closing_note.isHidden()
+    stage.idle()
+    assert stage.window.isVisible()
+    stage.close()
 
 
 def test_stop_and_close_lets_the_worker_leave(qtbot: QtBot, tmp_path: Path) -> None:

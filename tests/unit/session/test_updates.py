@@ -11,7 +11,7 @@ from halftone.session.ports import Finished
 from halftone.session.update_state import REASONS, Offer
 
 FOUND = {
-    "version": "0.3.0", "present": "0.1.0", "damaged": "", "date": "2026-11-25", "notes": {"en": "New."}, "size": 10,
+    "version": "0.3.0", "current": "0.1.0", "damaged": "", "date": "2026-11-25", "notes": {"en": "New."}, "size": 10,
     "unpacked": 20, "environment": False, "source": "/media/usb/halftone-linux-x86_64.update", "agreed": "abc",
 }  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_a_check_is_asked_for_and_shows_what_would_change() -> None:
 def test_the_newest_version_is_said_to_be_so() -> None:
     desk = with_source()
     desk.session.updates.check()
-    desk.commands.ended[0](Finished(0, printed(found=None, present="0.3.0", installed=False), b""))
+    desk.commands.ended[0](Finished(0, printed(found=None, current="0.3.0", installed=False), b""))
     assert (desk.session.state.updating.stage, desk.session.state.updating.offer) == ("up-to-date", None)
 
 

@@ -21,18 +21,25 @@ _PARTS = 1000
 def step_words(updating: Updating) -> str:
     """What an update does now."""
     match updating.step:
-        case "download" if updating.total:
-            return tr("Copying the update: {0} of {1}", size_text(updating.done), size_text(updating.total))
         case "download" | "":
-            return tr("Copying the update…")
+            return _fetching(updating)
         case "unpack":
             return tr("Unpacking…")
         case "environment":
             return tr("Building the new environment…")
         case "self-check":
-            return tr("The new version checks itself…")
+            return tr("Checking the new version…")
         case "switch":
             return tr("Switching to the new version…")
+
+
+def _fetching(updating: Updating) -> str:
+    """An archive in a folder of this computer is only copied."""
+    remote = updating.offer is not None and "://" in updating.offer.source
+    if not updating.total:
+        return tr("Downloading the update…") if remote else tr("Copying the update…")
+    sizes = size_text(updating.done), size_text(updating.total)
+    return tr("Downloading the update: {0} of {1}", *sizes) if remote else tr("Copying the update: {0} of {1}", *sizes)
 
 
 def notes_of(offer: Offer) -> str:
@@ -106,11 +113,11 @@ class UpdatesSection(QWidget):
     def _words(self, updating: Updating) -> str:
         match updating.stage:
             case "idle":
-                return tr("This is version {0}. Nothing is looked for until you check.", __version__)
+                return tr("This is version {0}. Halftone looks for updates only when you ask it to.", __version__)
             case "checking":
                 return tr("Reading the manifest…")
             case "up-to-date":
-                return tr("This is the newest version there.")
+                return tr("You have the newest version.")
             case "found":
                 assert updating.offer is not None
                 return tr("Version {0} is available.", updating.offer.version)
@@ -118,19 +125,19 @@ class UpdatesSection(QWidget):
                 return step_words(updating)
             case "done":
                 version = "" if updating.offer is None else updating.offer.version
-                return tr("Version {0} is installed and starts the next time. The present one stays beside it.", version)
+                return tr("Version {0} is installed and will start next time. The current version is kept.", version)
             case "failed":
                 return say(updating.error)
 
     def _show_offer(self, offer: Offer) -> None:
-        environment = tr("A new one is built, which downloads packages") if offer.environment else tr("Stays as it is")
+        environment = tr("A new one will be built; this downloads packages") if offer.environment else tr("Stays as it is")
         facts = [
-            (tr("Version"), tr("{0} of {1}; present: {2}", offer.version, offer.date, offer.present)),
+            (tr("Version"), tr("{0} of {1}; current: {2}", offer.version, offer.date, offer.current)),
             (tr("Source"), offer.source),
             (tr("Download"), tr("{0}; on the disk {1}", size_text(offer.size), size_text(offer.unpacked))),
             (tr("Environment"), environment),
         ]
         if offer.damaged:
-            facts.append((tr("Present version"), tr("Damaged: {0}", offer.damaged)))
+            facts.append((tr("Current version"), tr("Damaged: {0}", offer.damaged)))
         self.facts.fill([(label(name, "small", "secondary"), label(value, "small", wrap=True)) for name, value in facts])
         self.notes.setText(notes_of(offer))

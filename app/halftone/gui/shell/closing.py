@@ -1,4 +1,7 @@
-"""The end of the window: a question while there is work, and a lasting note while it waits for the work to be done."""
+"""The end of the window: a question while there is work, and a lasting note while it waits for the work to be done.
+
+An update that is being installed is work, too: closing would stop it.
+"""
 
 from collections.abc import Callable
 
@@ -12,7 +15,7 @@ from halftone.gui.kit.stock_widgets import IconLabel, button, column, label, row
 
 
 class Closing(QObject):
-    """`changed`: `waiting` changed, which is whether the window closes as soon as no job is left."""
+    """`changed`: `waiting` changed, which is whether the window closes as soon as no work is left."""
 
     changed = Signal()
 
@@ -26,15 +29,24 @@ class Closing(QObject):
         self._stopping = False
         self._box: QMessageBox | None = None
         controller.changed.connect(self._look)
+        controller.updates_changed.connect(self._look_at_the_update)
 
     @property
     def jobs(self) -> int:
         """How many there are, the running one included."""
         return len(self._controller.state.jobs)
 
+    @property
+    def updating(self) -> bool:
+        return self._controller.state.updating.stage == "installing"
+
+    @property
+    def work(self) -> bool:
+        return self.jobs > 0 or self.updating
+
     def may_close(self) -> bool:
         """Whether the window may close now; asks the user what to do where it may not."""
-        if self.jobs and not self._stopping:
+        if self.work and not self._stopping:
             self._ask()
             return False
         self._keep()
@@ -58,6 +70,12 @@ class Closing(QObject):
 
     def _question(self) -> str:
         training, state = self._controller.session.training, self._controller.state
+        if self.updating:
+            return (
+                tr("Finish all jobs and the update first, or stop now?")
+                if self.jobs
+                else tr("Finish the update first, or stop it now?")
+            )
         if training.running and state.running is not None and self.jobs == 1:
             done, total = (figures.group(number) for number in (state.running.done, state.running.total or 0))
             return tr("Training: step {0} of {1}. Finish it, or stop and keep the result?", done, total)
@@ -67,7 +85,7 @@ class Closing(QObject):
         self._box = None
 
     def wait(self, on: bool) -> None:
-        """Close when all jobs are done, or take that back."""
+        """Close when all work is done, or take that back."""
         self.waiting = on
         if on:
             self._controller.session.finish()
@@ -81,18 +99,27 @@ class Closing(QObject):
         self._controller.session.leave(self._window.close)
 
     def _look(self) -> None:
-        if self._box is not None and self.jobs:
+        if self._box is not None and self.work:
             self._box.setText(self._question())
         elif self._box is not None:  # the work is done: nothing is left to ask
             self._box.reject()
             self.wait(True)
             return
-        if self.waiting and not self.jobs:
+        if self.waiting and not self.work:
             self._controller.later(self._close_if_done)
+
+    def _look_at_the_update(self) -> None:
+        """One that failed is no reason to close: the window says why."""
+        if self._controller.state.updating.stage == "failed":
+            if self._box is not None:
+                self._box.reject()
+            self.waiting = False
+        self.changed.emit()
+        self._look()
 
     def _close_if_done(self) -> None:
         """The end of one job may have begun another."""
-        if self.waiting and not self.jobs:
+        if self.waiting and not self.work:
             self.waiting = False
             self._window.close()
 
@@ -117,8 +144,15 @@ class ClosingNote(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
+        self.setVisible(self._closing.waiting and self._closing.work)
+        self.words.setText(self._words())
+
+    def _words(self) -> str:
         jobs = self._closing.jobs
-        self.setVisible(self._closing.waiting and jobs > 0)
-        self.words.setText(
-            tr("Halftone closes when these {0} jobs are done.", jobs, one="Halftone closes when this job is done.")
-        )
+        if self._closing.updating:
+            return (
+                tr("Halftone closes when all jobs and the update are done.")
+                if jobs
+                else tr("Halftone closes when the update is installed.")
+            )
+        return tr("Halftone closes when these {0} jobs are done.", jobs, one="Halftone closes when this job is done.")

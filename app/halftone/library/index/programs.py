@@ -10,12 +10,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from halftone.library.index.facts import Install
 from halftone.settings.regular_files import read_regular
+
+if TYPE_CHECKING:
+    import yaml
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ _MANY: Final = 400
 
 _MOST_YAML: Final = 2**16
 """Bytes of a YAML file: it is read slowly, and such settings have some hundred lines at most."""
+_DEEPEST_YAML: Final = 50
+"""Levels of lists and mappings: such settings have three."""
 _NO_MODELS: Final = frozenset({"base_path", "is_default", "custom_nodes", "configs"})
 """Keys of ComfyUI's settings that name no folder of models."""
 _FLAG: Final = re.compile(r"--([a-z-]+)-dirs?[ =]+(\"[^\"]+\"|'[^']+'|[^\s\"']+)")
@@ -232,12 +237,32 @@ def _yaml(path: Path) -> object:
     try:
         if len(text) > _MOST_YAML:
             raise ValueError("it is too large")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ValueError("it has references")
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        _look_through(text)
+        return yaml.load(text, _loader())
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
+        # PyYAML itself raises the last ones, for values that do not fit their tag, such as `!!bool maybe`.
         _log.info("%s was not read: %s", path, error)
         return None
+
+
+def _loader() -> "type[yaml.SafeLoader | yaml.CSafeLoader]":
+    """The one in C where PyYAML was built with it: it is many times faster."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _look_through(text: str) -> None:
+    """Raises ValueError for references and deep nesting. The loader in C calls itself for each level, until it crashes."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, _loader()):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("it has references")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST_YAML:
+            raise ValueError("it is nested too deeply")
 
 
 def _json(path: Path) -> object:

@@ -1,6 +1,8 @@
 """The folders of eight programs are found as each of them makes its own."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,3 +174,24 @@ def test_yaml_that_unfolds_or_never_ends_is_refused(tmp_path: Path) -> None:
 def test_a_strange_yaml_names_no_folder_and_harms_nothing(tmp_path: Path, text: str) -> None:
     files(tmp_path, paths__yaml=text)
     assert extra_model_paths(tmp_path / "paths.yaml") == ([], [])
+
+
+HOSTILE = [
+    "[" * 2**16, "{" * 2**16, "{a: " * 2**14, "[" * 2**15 + "]" * 2**15, "- " * 2**15, "? " * 2**15, "[a," * 2**14,
+    "[\n" * 2**15, "!!timestamp never", "!!bool maybe", "!!int ''", "a: " + "1" + ":1" * 2000 + ".5",
+]  # fmt: skip
+
+
+def test_hostile_settings_are_left_out_at_once(tmp_path: Path) -> None:
+    """In a process of its own: the loader in C ends the process where it is let go too deep."""
+    for number, text in enumerate(HOSTILE):
+        (tmp_path / str(number)).write_text(text, encoding="utf-8")
+    code = (
+        "import sys, time; from pathlib import Path; from halftone.library.index.programs import extra_model_paths as read\n"
+        "for path in sys.argv[1:]:\n"
+        "    begun = time.process_time()\n"
+        "    print(read(Path(path)), time.process_time() - begun < 2, flush=True)"
+    )
+    names = [str(tmp_path / str(number)) for number in range(len(HOSTILE))]
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "([], []) True\n" * len(HOSTILE)), done.stderr
