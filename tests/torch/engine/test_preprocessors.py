@@ -136,6 +136,13 @@ def test_a_preview_is_what_a_picture_is_made_with_and_loads_no_torch(tmp_path: P
         assert caught.value.code in ("image-missing", "image-unreadable", "value-out-of-range")
 
 
+def test_the_error_of_a_preview_is_found_among_what_libraries_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONVERBOSE", "1")  # writes lines before it and behind it
+    with pytest.raises(HalftoneError) as caught:
+        drawn_control(Control(path="n", image="gone.png", preprocessor="canny"), (64, 64))
+    assert caught.value.code == "image-missing"
+
+
 # --- depth ------------------------------------------------------------------------------------------------------------
 
 
