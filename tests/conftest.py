@@ -25,8 +25,6 @@ from hypothesis import settings
 # Before torch or Qt are imported by anything.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-# MKL rounds differently where the same weights lie elsewhere in memory; two equal computations must have equal bits here.
-os.environ.setdefault("MKL_CBWR", "COMPATIBLE")
 _SESSION_DATA = Path(tempfile.mkdtemp(prefix="halftone-tests-"))
 os.environ["HALFTONE_DATA"] = str(_SESSION_DATA)
 

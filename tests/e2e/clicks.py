@@ -206,7 +206,7 @@ def test_the_settings_of_a_comfyui_picture_take_one_drop(qtbot: QtBot, tmp_path:
     assert person.clicks == 1
     wanted = person.page.form.request()
     assert (wanted.seed, wanted.steps, wanted.guidance, wanted.width, wanted.height) == (77, 5, 3.5, 128, 192)
-    assert (wanted.prompt, wanted.negative) == ("a sun\nNegative prompt: (red:1.2)", "ink, bad")
+    assert (wanted.prompt, wanted.negative) == ("a sun\nNegative prompt: (red:1.2)", "ink, embedding:bad")
     assert wanted.sampler == "Euler Normal"
     person.idle()
     person.leave()

@@ -19,19 +19,23 @@ FIRST, SECOND = (
 )
 
 
+REPORT = msgspec.structs.replace(samples.self_test_report(), auto="float16")
+
+
 class CardLink(NotedLink):
     """A worker on a machine with two cards and a processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, second: DeviceFacts = SECOND) -> None:
         super().__init__()
         self.stopped = self.dies = False
+        self._devices = (FIRST, second, samples.CPU)
 
     @property
     def hopeless(self) -> bool:
         return self.dies
 
     def start(self) -> None:
-        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=(FIRST, SECOND, samples.CPU)))
+        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=self._devices))
 
     def stop(self) -> None:
         self.stopped = True
@@ -47,18 +51,25 @@ class CardLink(NotedLink):
 class TwoCards(Desk):
     """A session on the first card; `other` is the link to the worker of the second, once there is one."""
 
-    def __init__(self, *, measured: tuple[DeviceFacts, ...] = (FIRST, SECOND), on: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        measured: tuple[DeviceFacts, ...] = (FIRST, SECOND),
+        second: DeviceFacts = SECOND,
+        on: bool = True,
+        **options: Any,
+    ) -> None:
         for device in measured:
-            records.save_selftest(msgspec.structs.replace(samples.self_test_report(), device=device))
+            records.save_selftest(msgspec.structs.replace(REPORT, device=device))
         self.others: list[CardLink] = []
 
         def make_link(hear: Callable[[AnyEvent, bytes], object]) -> CardLink:
-            link = CardLink()
+            link = CardLink(second)
             link.hear = hear
             self.others.append(link)
             return link
 
-        self.own = CardLink()
+        self.own = CardLink(second)
         super().__init__(Settings(first_run_done=True, all_cards=on), link=self.own, make_link=make_link, **options)
 
     @property

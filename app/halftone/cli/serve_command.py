@@ -20,7 +20,7 @@ def serve(
 ) -> None:
     """Let programs on this machine make pictures, in the way of A1111's web API.
 
-    Krita, Photoshop and chat front ends speak it. Nothing answers without the token.
+    For scripts and chat front ends such as SillyTavern. Nothing answers without the token.
     """
     from halftone.serve import headless, server
 

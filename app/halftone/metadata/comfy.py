@@ -50,7 +50,6 @@ _LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
 """Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
-_EMBEDDING: Final = re.compile(r"\bembedding:(?=\S)([^\s,():]+?)(?:\.(?:pt|bin|safetensors))?(?=[\s,():]|$)")
 _MODEL: Final = re.compile(r"\.(?:safetensors|ckpt|sft|gguf|pth?)$", re.IGNORECASE)
 _BACK: Final = ("samples", "pixels", "image", "images", "latent", "latent_image")
 """Inputs behind which the picture was before."""
@@ -333,7 +332,7 @@ class _Way:
             elif kind not in _NEGATIVE:
                 self._note(node)
             if kind == _ALL_IN_ONE:
-                return _words(self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")), guidance
+                return self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive"), guidance
             names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
@@ -352,7 +351,7 @@ class _Way:
             self._note(node)
         if kind_of(node) == "CLIPTextEncodeSDXL":
             self._sized.append(node)
-        return _words(next(filter(None, texts), ""))
+        return next(filter(None, texts), "")
 
     def _note_sizes(self, size: str | None) -> None:
         """Note encoders that are given another size than the picture's, or a crop."""
@@ -382,11 +381,6 @@ class _Way:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
         name = self._graph.value(vae, "vae_name") if vae is not None else None
         return name if isinstance(name, str) and name != "Baked VAE" else None
-
-
-def _words(text: str) -> str:
-    """A prompt with the names of embeddings as A1111 has them."""
-    return _EMBEDDING.sub(r"\1", text)
 
 
 def _is_empty(node: Node) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from halftone.contract.facts import DeviceFacts, MemoryFacts, ModelFacts, SelfTestReport
+from halftone.contract.facts import DeviceFacts, MemoryFacts, SelfTestReport
 from halftone.contract.messages import (
     AnyCommand,
     AnyEvent,
@@ -26,6 +26,7 @@ from halftone.contract.messages import (
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest
+from halftone.contract.vocabulary import DType
 from halftone.gallery.timed import names_of
 from halftone.health.forecasts.picture_memory import Next, forecast, memory_key
 from halftone.health.planning.placement import Seat, place
@@ -41,6 +42,8 @@ from halftone.session.store import Store
 LinkMaker = Callable[[Callable[[AnyEvent, bytes], object]], WorkerLink]
 """Makes the link to one more worker; its events go to what is given."""
 
+_FitKey = tuple[bytes, str, DType, int]
+"""What the forecast of a picture follows from: the request and the model, the device, the dtype, and what others have there."""
 _COARSE = 2**30
 """Bytes that others may take or give back on a card before a forecast is made anew."""
 
@@ -70,8 +73,11 @@ class Cards:
         self._links: dict[str, WorkerLink] = {}
         self._known: dict[str, Card] = {}
         """Cards with a worker, also those that take no further jobs."""
-        self._fits: dict[tuple[bytes, str, int], bool | None] = {}
-        self._self_tests = records.SelfTests()
+        self._fits: dict[_FitKey, bool | None] = {}
+        self._self_tests: dict[str, SelfTestReport | None] = {}
+        """Of devices, by id; read once."""
+        self._tried: set[str] = set()
+        """Cards whose self-test was queued: what ended it, a crash or the user, would end it again."""
         self.changed: Callable[[], object] = lambda: None
         """Called when a card may take a job that it could not take before."""
         if make_link is not None:
@@ -102,7 +108,7 @@ class Cards:
 
     def measured(self, report: SelfTestReport) -> None:
         """A self-test ended."""
-        self._self_tests.take(report)
+        self._self_tests[report.device.id] = report
         if (card := self._store.state.card(report.device.id)) is not None:
             self._change(card, measured=True)
 
@@ -122,7 +128,8 @@ class Cards:
 
     def _choose(self, devices: tuple[DeviceFacts, ...]) -> None:
         """Let these take jobs; a worker of another ends once its job has."""
-        cards = (self._known.get(one.id) or Card(device=one, measured=self._self_tests.of(one) is not None) for one in devices)
+        cards = (self._known.get(one.id) or Card(device=one, measured=self._self_test(one) is not None) for one in devices)
+        self._tried.clear()
         self._store.take(events.CardsChosen(cards=tuple(cards)))
         self._let_go()
         self.changed()
@@ -186,21 +193,36 @@ class Cards:
         """Whether a picture of a known model fits a card, by forecast; None while that is computed."""
         model = self._store.state.models.models[request.model]
         others = 0 if memory is None else memory.others
-        key = memory_key(request, model) + model.fingerprint.encode(), device.id, others // _COARSE
+        dtype = self._dtype(request, device)
+        key = memory_key(request, model) + model.fingerprint.encode(), device.id, dtype, others // _COARSE
         if key not in self._fits:
             self._fits[key] = None
-            measured = self._self_tests.of(device)
 
             def failed(error: Exception) -> None:
                 _log.warning("It is not known whether a picture fits %s: %s", device.name, error)
                 self._found(key, True)  # its worker says what it lacks
 
             self._executor.run(
-                lambda: _forecast(request, model, device, measured, others), lambda fits: self._found(key, fits), failed
+                lambda: _forecast(Next(request, model, dtype, device.backend), device, others),
+                lambda fits: self._found(key, fits),
+                failed,
             )
         return self._fits[key]
 
-    def _found(self, key: tuple[bytes, str, int], fits: bool) -> None:
+    def _dtype(self, request: PictureRequest, device: DeviceFacts) -> DType:
+        """The dtype that a picture would run in on a device. One that is not measured yet is taken for one like that in use: FP32
+        would be too large for many, and it would never be measured.
+        """
+        in_use = self._store.state.device
+        report = self._self_test(device) or (None if in_use is None else self._self_test(in_use))
+        return resolve_precision(request.numerics.precision, report, device)[0]
+
+    def _self_test(self, device: DeviceFacts) -> SelfTestReport | None:
+        if self._self_tests.get(device.id) is None:
+            self._self_tests[device.id] = records.load_selftest(device)
+        return self._self_tests[device.id]
+
+    def _found(self, key: _FitKey, fits: bool) -> None:
         self._fits[key] = fits
         self.changed()
 
@@ -212,12 +234,9 @@ class Cards:
         if state.worker != "ready":
             return
         for card in state.cards:
-            wanted = any(not job.card and self._takes(job, card) is True for job in waiting)
-            if wanted and card.worker == "off":
-                self._start(card)
-                return
-            if wanted and card.worker == "ready" and not card.measured and not any(job.card == card.id for job in state.jobs):
-                self._measure(card)
+            unmeasured = card.worker == "ready" and not card.measured and card.id not in self._tried
+            if (unmeasured or card.worker == "off") and any(not job.card and self._takes(job, card) is True for job in waiting):
+                (self._measure if unmeasured else self._start)(card)
                 return
 
     def _start(self, card: Card) -> None:
@@ -228,6 +247,7 @@ class Cards:
         link.start()
 
     def _measure(self, card: Card) -> None:
+        self._tried.add(card.id)
         name = new_job_id()
         job = Job(id=name, command=SelfTest(job=name, device=card.id), title=card.device.name, card=card.id)
         self._store.take(events.Queued(job=job, first=True))
@@ -278,15 +298,12 @@ def _free(device: DeviceFacts, memory: MemoryFacts | None) -> int | None:
     return device.memory_total if memory is None else max(0, memory.total - memory.others)
 
 
-def _forecast(
-    request: PictureRequest, model: ModelFacts, device: DeviceFacts, measured: SelfTestReport | None, others: int
-) -> bool:
+def _forecast(picture: Next, device: DeviceFacts, others: int) -> bool:
     """Whether a picture fits a card on which others have so many bytes; where nothing is known of its networks, whether the
     weights do.
     """
     if device.memory_total is None:
         return True
     memory = MemoryFacts(total=device.memory_total, own=0, others=others)
-    dtype = resolve_precision(request.numerics.precision, measured, device)[0]
-    found = forecast(known_networks(model, request.extras), Next(request, model, dtype, device.backend), memory)
-    return model.size_bytes < device.memory_total - others if found is None else found.fit != "no"
+    found = forecast(known_networks(picture.model, picture.request.extras), picture, memory)
+    return picture.model.size_bytes < device.memory_total - others if found is None else found.fit != "no"

@@ -478,6 +478,9 @@ def test_other_gpus_say_what_they_do_for_the_queue(qtbot: QtBot) -> None:
     assert words.text() == "Starts when pictures wait"
     assert not page._card_words[kit.GPU.id].isVisible()
     take(CardChanged(card=replace(card, worker="ready")))
+    page.refresh()
+    assert words.text() == "Not measured, so it takes no pictures"
+    take(CardChanged(card=replace(card, worker="ready", measured=True)))
     command = Generate(job="j", request=PictureRequest(prompt="a", model="m"))
     take(Queued(job=Job(id="j", command=command, title="a")))
     take(Sent(job="j", card="cuda:1"))

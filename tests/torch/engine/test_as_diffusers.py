@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.bench.families import run
@@ -33,6 +33,12 @@ SAMPLE: tuple[tuple[str, Task], ...] = (
 )
 
 
+ROUNDED: Final = 80.0
+"""Decibels: two of three thousand values that differ by one. On processors without AMX, MKL rounds a product otherwise where a
+matrix lies elsewhere in memory, also among the calls of one program; elsewhere pictures are equal.
+"""
+
+
 def case_of(name: str) -> Case:
     return next(case for case in CASES if case.name == name)
 
@@ -45,7 +51,8 @@ def given(folder: Path, size: int) -> tuple[Path, Path]:
 def test_a_picture_is_that_of_a_plain_call(engine: DiffusersEngine, tmp_path: Path, name: str, task: Task) -> None:
     case = case_of(name)
     model = run.save(case, tmp_path / "m")
-    assert compared(run.PROMPT, case, engine, model, run.original(model), task, given(tmp_path, case.size)) == "inf dB"
+    found = compared(run.PROMPT, case, engine, model, run.original(model), task, given(tmp_path, case.size))
+    assert float(found.removesuffix(" dB")) >= ROUNDED
 
 
 def binned(name: str) -> Case:

@@ -39,4 +39,4 @@ def test_a_picture_tells_its_passes() -> None:
     assert passes_words(made) == " · upscaled from 512 × 512, 20 + 10 steps"
     assert passes_words(picture_facts("a.png")) == ""
     refined = replace(picture_facts("a.png"), passes=(one("first", 512, 20), one("second", 512, 5)))
-    assert passes_words(refined) == " · 20 steps, and 5 of the refiner"
+    assert passes_words(refined) == " · 20 + 5 steps", "a refiner's, or a second pass of the same size"

@@ -101,7 +101,7 @@ def test_a_plain_graph_says_how_its_picture_was_made(change: Callable[[Graph], N
     graph = plain()
     change(graph)
     prompt = "a sun\nNegative prompt: (red:1.2)" + loras
-    assert parameters_of(json.dumps(graph)) == Parameters(prompt=prompt, negative="ink, bad", fields=FIELDS | more)
+    assert parameters_of(json.dumps(graph)) == Parameters(prompt=prompt, negative="ink, embedding:bad", fields=FIELDS | more)
 
 
 def put(graph: Graph, place: str, **inputs: Any) -> None:
@@ -367,7 +367,7 @@ def test_values_are_found_where_they_are(change: Callable[[Graph], object], more
     said = parameters_of(json.dumps(graph))
     assert said.fields == FIELDS | more
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)"
-    assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, bad")
+    assert said.negative == ("" if more.get("Distilled CFG Scale") else "ink, embedding:bad")
 
 
 def custom(graph: Graph, place: str, kind: str, **inputs: Any) -> None:
@@ -497,7 +497,7 @@ def test_nodes_that_do_everything_are_read(change: Callable[[Graph], None], more
     change(graph)
     said = parameters_of(json.dumps(graph))
     assert said.fields == FIELDS | {"Clip skip": "2"} | more
-    assert (said.prompt, said.negative) == ("a sun\nNegative prompt: (red:1.2) <lora:ink:0.5>", "ink, bad")
+    assert (said.prompt, said.negative) == ("a sun\nNegative prompt: (red:1.2) <lora:ink:0.5>", "ink, embedding:bad")
 
 
 def test_the_size_tells_which_of_two_saved_pictures_it_is() -> None:

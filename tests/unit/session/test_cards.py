@@ -2,7 +2,7 @@
 
 import msgspec
 from tests.helpers import samples
-from tests.helpers.cards import FIRST, SECOND, TwoCards
+from tests.helpers.cards import FIRST, REPORT, SECOND, TwoCards
 
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.messages import (
@@ -52,10 +52,32 @@ def test_a_card_is_measured_before_its_first_picture() -> None:
     assert desk.other.last(SelfTest).device == "cuda:1"
     assert second not in desk.at()
     before = desk.session.state.self_test
-    report = msgspec.structs.replace(samples.self_test_report(), device=SECOND)
+    report = msgspec.structs.replace(REPORT, device=SECOND)
     desk.other.ends(report=report)
     assert desk.at()[second] == "cuda:1"
     assert desk.session.state.self_test is before, "it is not the device in use"
+
+
+def test_a_self_test_that_fails_is_not_repeated() -> None:
+    desk = TwoCards(measured=(FIRST,))
+    first, second = desk.ask(2)
+    desk.other.ends("failed", error=ErrorFacts(code="worker-lost", facts={"cause": "", "log": ""}))
+    desk.settle()
+    assert [type(command) for command in desk.other.sent].count(SelfTest) == 1
+    assert list(desk.at()) == [first]
+    desk.own.ends()
+    assert list(desk.at()) == [second], "the device in use makes it"
+
+
+def test_a_card_that_is_not_measured_is_judged_by_the_device_in_use() -> None:
+    """Pocket does not fit it in FP32, and does in FP16: it is measured, and then takes the picture."""
+    small = msgspec.structs.replace(SECOND, memory_total=3_000_000)
+    desk = TwoCards(measured=(FIRST,), second=small)
+    _, second = desk.ask(2, width=64, height=64)
+    assert desk.other.last(SelfTest).device == small.id
+    desk.other.ends(report=msgspec.structs.replace(REPORT, device=small))
+    desk.settle()
+    assert desk.at()[second] == small.id
 
 
 def test_a_picture_for_a_device_by_name_stays_there() -> None:

@@ -91,5 +91,5 @@ def passes_words(picture: PictureFacts) -> str:
         return ""
     first, last = picture.passes[0], picture.passes[-1]
     if (first.width, first.height) == (last.width, last.height):
-        return f" · {first.steps} steps, and {last.steps} of the refiner"
+        return f" · {first.steps} + {last.steps} steps"
     return f" · upscaled from {first.width} × {first.height}, {first.steps} + {last.steps} steps"

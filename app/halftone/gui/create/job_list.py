@@ -362,6 +362,8 @@ class QueuePanel(QWidget):
             if job.id not in self._takes:
                 self._takes[job.id] = estimates.seconds(_requests(job)) if isinstance(job.command, Generate) else None
         running = state.running
+        if state.cards:  # which of them is free first is not known
+            return job_times(state.jobs, {job.key: self._takes.get(job.id) for job in state.jobs}, None)
         left = 0.0 if running is None else seconds_left(running)
         if running is not None and left is None and running.started is not None:
             known = self._takes.get(running.id)

@@ -134,6 +134,8 @@ def card_words(card: Card, job: Job | None) -> str:
     match card.worker:
         case "off":
             return tr("Starts when pictures wait")
+        case "ready" if not card.measured:
+            return tr("Not measured, so it takes no pictures")
         case "ready":
             return tr("In memory: {0}", card.loaded.name) if card.loaded is not None else tr("Ready")
         case "starting":

@@ -97,7 +97,7 @@ class Desktop(QObject):
         self._window.activateWindow()
 
     def _progressed(self) -> None:
-        running = self._controller.state.running
+        running = next(iter(self._controller.state.begun), None)
         wanted = running is not None and self._controller.settings.taskbar_progress
         share = round((running.fraction or 0) * _STEPS) if running is not None and wanted else None
         if share == self._shown or (self._show_progress is None and taskbar_problem() is not None):

@@ -321,7 +321,8 @@ class Workspace(QObject):
     def _escape(self) -> None:
         if self._page == "gallery" and cast("GalleryPage", self.page("gallery")).escape():
             return
-        job = stopping.on_page(self._page, self.controller.state.running)
+        begun = self.controller.state.begun
+        job = next((job for job in begun if stopping.on_page(self._page, job)), None)
         if job is not None:
             stopping.stop(self.window, self.controller, job)
 
