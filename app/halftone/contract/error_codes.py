@@ -117,6 +117,7 @@ ErrorCode = Literal[
     "control-not-a-controlnet",
     "control-other-base",
     "control-unsupported",
+    "control-too-narrow",
     "preprocessor-failed",
     "preprocessor-model",
     "ip-adapter-missing",

@@ -316,6 +316,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The ControlNet {name} does not fit {model}: {detail}.",
         "Choose a ControlNet for {family}, or remove it.",
     ),
+    "control-too-narrow": (
+        "The control picture {path} is {width} × {height}. Halftone scales none with one edge more than {most} times the other.",
+        "Crop it, or choose another.",
+    ),
     "preprocessor-failed": (
         "The preprocessor {name} could not draw the picture: {detail}.",
         "Choose another picture, a lower resolution or another preprocessor.",

@@ -9,16 +9,21 @@ from typing import Final, NamedTuple
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.families import known_families as of
+from halftone.library.kinds.layouts import WAN_22_HIGH
 
 _GGUF: Final = ".gguf"
 _PLAIN: Final = ("float16", "bfloat16", "float32")
+_SECOND: Final = "transformer_2"
 _DENOISERS: Final = ("unet", "transformer")
+_IN_DIFFUSERS: Final = (*_DENOISERS, _SECOND, "vae")
+"""Other parts are transformers' text encoders."""
 _IMPORTS: Final = ("import torch", "import diffusers")
 
 
 class FileFamily(NamedTuple):
     """repository: where small files and parts come from that the user's files lack. classes: of the parts that can be read from a
-    file each, in diffusers, or in transformers for text encoders. whole: its pipeline reads one file.
+    file each, in diffusers, or in transformers for text encoders; others come from the repository. whole: its pipeline reads one
+    file.
     """
 
     repository: str
@@ -28,6 +33,7 @@ class FileFamily(NamedTuple):
 
 _CLIP: Final = "CLIPTextModel"
 _CLIP_G: Final = "CLIPTextModelWithProjection"
+_WAN: Final = "WanTransformer3DModel"
 _UNET: Final = {"unet": "UNet2DConditionModel", "vae": "AutoencoderKL"}
 FAMILIES: Final[Mapping[str, FileFamily]] = {
     of.SD1.name: FileFamily("stable-diffusion-v1-5/stable-diffusion-v1-5", _UNET | {"text_encoder": _CLIP}),
@@ -50,6 +56,7 @@ FAMILIES: Final[Mapping[str, FileFamily]] = {
             "text_encoder_2": "T5EncoderModel",
         },
     ),
+    of.FLUX2.name: FileFamily("black-forest-labs/FLUX.2-dev", {"transformer": "Flux2Transformer2DModel"}, whole=False),
     of.Z_IMAGE.name: FileFamily(
         "Tongyi-MAI/Z-Image-Turbo",
         {"transformer": "ZImageTransformer2DModel", "vae": "AutoencoderKL", "text_encoder": "Qwen3Model"},
@@ -57,7 +64,9 @@ FAMILIES: Final[Mapping[str, FileFamily]] = {
     of.QWEN_IMAGE.name: FileFamily("Qwen/Qwen-Image", {"transformer": "QwenImageTransformer2DModel"}, whole=False),
     of.WAN.name: FileFamily(
         "Wan-AI/Wan2.1-T2V-14B-Diffusers",
-        {"transformer": "WanTransformer3DModel", "vae": "AutoencoderKLWan", "text_encoder": "UMT5EncoderModel"},
+        {
+            "transformer": _WAN, _SECOND: _WAN, "vae": "AutoencoderKLWan", "text_encoder": "UMT5EncoderModel",
+        },
         whole=False,
     ),
     of.HUNYUAN_VIDEO.name: FileFamily(
@@ -72,8 +81,16 @@ _OF_BASES: Final = {
     "SD 3.5 large turbo": "stabilityai/stable-diffusion-3.5-large-turbo",
     "SD 3.5 medium": "stabilityai/stable-diffusion-3.5-medium",
     "Wan 1.3B": "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
+    "Wan 2.2 5B": "Wan-AI/Wan2.2-TI2V-5B-Diffusers",
+    WAN_22_HIGH: "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
+    "FLUX.2 klein 4B": "black-forest-labs/FLUX.2-klein-4B",
+    "FLUX.2 klein 9B": "black-forest-labs/FLUX.2-klein-9B",
+    "FLUX.2 klein base 4B": "black-forest-labs/FLUX.2-klein-base-4B",
+    "FLUX.2 klein base 9B": "black-forest-labs/FLUX.2-klein-base-9B",
 }
 """Repositories of single models of a family."""
+_UNREAD: Final = {"Wan 2.2 5B": "vae"}
+"""Models -> a part whose file diffusers does not read, though it reads that of others: it knows the names of Wan 2.1's VAE."""
 
 
 def can_load(facts: ModelFacts) -> bool:
@@ -88,21 +105,25 @@ def loading_code(facts: ModelFacts, dtype: str, vae: str = "") -> tuple[str, ...
     """The lines that load a model as `pipe`, of one that `can_load`. vae: the VAE's type where that is another."""
     pipeline = facts.pipeline or "DiffusionPipeline"
     if facts.format != "single-file":
-        types = f'{{"vae": {vae}, "default": {dtype}}}' if vae else dtype
-        return (*_IMPORTS, "", f"pipe = diffusers.{pipeline}.from_pretrained({facts.path!r}, torch_dtype={types})")
+        return (*_IMPORTS, "", f"pipe = diffusers.{pipeline}.from_pretrained({facts.path!r}, torch_dtype={_types(dtype, vae)})")
     family = FAMILIES[facts.family]
     repository = _OF_BASES.get(facts.base, family.repository)
     files = dict(_files(facts, family, vae=bool(vae)))
     lines = [_part(name, file, family, repository, vae if name == "vae" and vae else dtype) for name, file in files.items()]
-    text = any(name not in (*_DENOISERS, "vae") for name in files)
+    text = any(name not in _IN_DIFFUSERS for name in files)
     imports = (*_IMPORTS, *(("import transformers", "from safetensors.torch import load_file") if text else ()))
     given = "".join(f"{name}={name}, " for name in files)
     if _only_denoiser(facts):
         note = f"# {repository} has what is not loaded here."
-        lines += [note, f"pipe = diffusers.{pipeline}.from_pretrained({repository!r}, {given}torch_dtype={dtype})"]
+        types = _types(dtype, "" if "vae" in files else vae)
+        lines += [note, f"pipe = diffusers.{pipeline}.from_pretrained({repository!r}, {given}torch_dtype={types})"]
     else:
         lines.append(f"pipe = diffusers.{pipeline}.from_single_file({facts.path!r}, {given}torch_dtype={dtype})")
     return (*imports, "", *lines)
+
+
+def _types(dtype: str, vae: str) -> str:
+    return f'{{"vae": {vae}, "default": {dtype}}}' if vae else dtype
 
 
 def _only_denoiser(facts: ModelFacts) -> bool:
@@ -121,9 +142,10 @@ def _files(facts: ModelFacts, family: FileFamily, *, vae: bool) -> Iterator[tupl
     if vae and "vae" not in facts.parts and not _only_denoiser(facts):
         yield "vae", facts.path
     for name, file in facts.parts.items():
-        is_text = name not in (*_DENOISERS, "vae")
+        is_text = name not in _IN_DIFFUSERS
         if (
             name in family.classes
+            and name != _UNREAD.get(facts.base)
             and (not is_text or facts.stored.get(name) in _PLAIN)
             and not (is_text and file.endswith(_GGUF))
         ):
@@ -132,7 +154,7 @@ def _files(facts: ModelFacts, family: FileFamily, *, vae: bool) -> Iterator[tupl
 
 def _part(name: str, file: str, family: FileFamily, repository: str, dtype: str) -> str:
     kind = family.classes[name]
-    if name not in (*_DENOISERS, "vae"):
+    if name not in _IN_DIFFUSERS:
         config = f"transformers.{kind}.config_class.from_pretrained({repository!r}, subfolder={name!r})"
         weights = f"state_dict=load_file({file!r}), torch_dtype={dtype}"
         return f"{name} = transformers.{kind}.from_pretrained(None, config={config}, {weights})"

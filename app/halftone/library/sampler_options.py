@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
@@ -30,6 +31,8 @@ Options = Mapping[str, OptionValue]
 _DRAWING: Final = frozenset((*SOLVER_OPTIONS["eta_ancestral"], "ER SDE", "Restart", "LCM", "DDPM", "TCD"))
 """Methods that add noise at their steps."""
 _ETA_OF_DDIM: Final = "eta"
+_MOST_TIMES: Final = 100_000
+"""A configuration with more steps of training is damaged: real ones have 1000, and millions would take seconds and gigabytes."""
 _DDIM: Final = "DDIM"
 
 
@@ -63,24 +66,40 @@ def _own_may_draw(scheduler: str, options: Options) -> bool:
 
 def noise_range(scheduler: Mapping[str, Any]) -> tuple[float, ...]:
     """The smallest and the largest sigma that a model was trained with, of its scheduler's configuration; () where that does not
-    say. Those of flow models lie between 0 and 1, wherever their shift puts them.
+    say, or has numbers that cannot be. Those of flow models lie between 0 and 1, wherever their shift puts them.
     """
     if str(scheduler.get("_class_name", "")).startswith("FlowMatch") or scheduler.get("use_flow_sigmas"):
         return 0.0, 1.0
-    first, last = (scheduler.get(name, usual) for name, usual in (("beta_start", 0.0001), ("beta_end", 0.02)))
-    times, given = scheduler.get("num_train_timesteps", 1000), scheduler.get("trained_betas")
-    match scheduler.get("beta_schedule", "linear"):
-        case _ if given:
-            betas = np.array(given, float)
-        case "linear":
-            betas = np.linspace(first, last, times)
-        case "scaled_linear":
-            betas = np.linspace(first**0.5, last**0.5, times) ** 2
-        case _:
-            return ()
+    betas = _betas(scheduler)
+    if betas is None:
+        return ()
     kept = np.cumprod(1 - betas)
-    low, high = (float(one) for one in np.sqrt((1 - kept[[0, -1]]) / kept[[0, -1]]))
+    low, high = (math.sqrt((1 - one) / one) if one else math.inf for one in (float(kept[0]), float(kept[-1])))
     return low, math.inf if scheduler.get("rescale_betas_zero_snr") else high
+
+
+def _betas(scheduler: Mapping[str, Any]) -> NDArray[np.float64] | None:
+    """The share of noise that each step of the training added; None where the configuration does not say."""
+    first, last = scheduler.get("beta_start", 0.0001), scheduler.get("beta_end", 0.02)
+    times, given = scheduler.get("num_train_timesteps", 1000), scheduler.get("trained_betas")
+    if given is not None:
+        betas = cast("list[object]", given) if isinstance(given, list) else []
+        return np.array(betas) if 1 <= len(betas) <= _MOST_TIMES and all(map(_is_beta, betas)) else None
+    if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
+        return None
+    if not (_is_beta(first) and _is_beta(last)):
+        return None
+    match scheduler.get("beta_schedule", "linear"):
+        case "linear":
+            return np.linspace(first, last, times)
+        case "scaled_linear":
+            return np.linspace(first**0.5, last**0.5, times) ** 2
+        case _:
+            return None
+
+
+def _is_beta(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
 def check_sampler_options(facts: ModelFacts, sampler: str | None, options: Options) -> None:

@@ -5,7 +5,7 @@ Source: Mikubill/sd-webui-controlnet, internal_controlnet/args.py and scripts/en
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -33,13 +33,15 @@ _KINDS: Final = {
 """What a Union calls its kinds there, in the order of their numbers."""
 _RESOLUTION: Final = 512
 """Where none is given, or one out of range."""
-_LABEL: Final = re.compile(r" \(.*\)$")
-_HASH: Final = re.compile(r"\s*\[[0-9a-fA-F]+\]$")
+_NAME_LETTERS: Final = 400
+"""No name is longer: file systems allow 255 bytes for a file."""
+_HASH: Final = re.compile(r"(?<!\s)\s*\[[0-9a-fA-F]+\]$")
 _ALIASES: Final = {"guidance": "guidance_end", "lowvram": "low_vram", "input_image": "image", "mask_image": "mask"}
 _OF_NO_EFFECT: Final = (
     "is_ui", "low_vram", "save_detected_map", "output_dir", "batch_images", "loopback", "pulid_mode", "inpaint_crop_input_image",
 )  # fmt: skip
 """Fields that do not change what a single unit draws, or belong to forms of it that are named by other fields."""
+_Name = Annotated[str, msgspec.Meta(max_length=_NAME_LETTERS)]
 _NEUTRAL: Final[Mapping[str, tuple[object, ...]]] = {
     "input_mode": ("simple",), "hr_option": ("Both", "both", 0, "HiResFixOption.BOTH"),
 }  # fmt: skip
@@ -49,8 +51,8 @@ class Unit(msgspec.Struct, kw_only=True):
     """One ControlNet. Numbers that are out of range count as left out, as there."""
 
     enabled: bool = True
-    module: str = NONE
-    model: str = "None"
+    module: _Name = NONE
+    model: _Name = "None"
     weight: float = 1.0
     image: Any = None
     mask: Any = None
@@ -68,8 +70,13 @@ class Unit(msgspec.Struct, kw_only=True):
 
     @property
     def net(self) -> str:
-        """The name of its file, without the hash that A1111 writes behind it."""
-        return _HASH.sub("", self.model)
+        """The name of its file."""
+        return without_hash(self.model)
+
+
+def without_hash(name: str) -> str:
+    """The name of a model, without the hash that A1111 writes behind it."""
+    return _HASH.sub("", name)
 
 
 def unit_of(sent: Mapping[str, Any]) -> Unit:
@@ -93,7 +100,7 @@ def unit_in(line: str) -> Unit | None:
 def control_of(unit: Unit, path: str, image: str, where: str = "") -> Control:
     """The same here. where: how to name its fields. Raises HalftoneError value-out-of-range, setting-bad-value."""
     check_range(f"{where}weight", unit.weight, CONTROL_RANGE)
-    name = _LABEL.sub("", unit.module)
+    name = unit.module.partition(" (")[0] if unit.module.endswith(")") else unit.module
     if name not in PREPROCESSORS or name == DEPTH:
         usable = either(*(known for known in PREPROCESSORS if known != DEPTH))
         raise HalftoneError("setting-bad-value", name=f"{where}module", value=unit.module, allowed=usable)

@@ -82,7 +82,7 @@ def _is_off(name: str, v2: Values, first: Values) -> bool:
 def _is_usual(name: str, value: object) -> bool:
     usual = _USUAL.get(name, False)
     if isinstance(usual, int | float) and isinstance(value, int | float):
-        return abs(float(value) - float(usual)) < _ROUNDING
+        return usual - _ROUNDING < value < usual + _ROUNDING  # no difference: that of a number of 400 digits overflows
     return value == usual or value is None or value in ("", [])
 
 

@@ -99,12 +99,13 @@ def _thresholding(found: Mapping[str, str | None]) -> dict[str, str | None]:
     names = {forge: name for name, forge in _OF_THRESHOLDING.items()}
     said = {names.get(name, name): value for name, value in found.items() if name not in (_FORGE_THRESHOLDING, *_UNSAID)}
     percent = _number(said.get(_PERCENTILE) or "1")
+    channels = said.get(_SEPARATE) or "enable"
     by_channel = {forge: own for own, forge in _CHANNELS.items()}
     return {
         **said,
         _THRESHOLDING: _ON,
         _PERCENTILE: None if percent is None else f"{round(percent * 100, 10):g}",
-        _SEPARATE: by_channel[said.get(_SEPARATE) or "enable"],
+        _SEPARATE: by_channel.get(channels, channels),
     }
 
 

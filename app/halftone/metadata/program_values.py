@@ -11,6 +11,7 @@ Values = Mapping[str, Any]
 
 NOTHING: Final = ("None", "none", "Default (model)", "Automatic")
 """Values that stand for no file."""
+_TAG: Final = re.compile(r"<lora:[^<>]*>")
 
 
 class Program(NamedTuple):
@@ -47,7 +48,8 @@ def read_values(program: Program, values: Values, size: str = "", loras: Iterabl
     version = fields.pop("Version", "")
     fields["Version"] = version if version.startswith(program.title) else f"{program.title} {version}".strip()
     tags = (lora_tag(name, weight) for name, weight in loras if isinstance(name, str) and name not in NOTHING)
-    return Parameters(prompt=" ".join((prompt, *(tag for tag in tags if tag not in prompt))), negative=negative, fields=fields)
+    there = set(_TAG.findall(prompt))
+    return Parameters(prompt=" ".join((prompt, *(tag for tag in tags if tag not in there))), negative=negative, fields=fields)
 
 
 def size_text(width: object, height: object) -> str:

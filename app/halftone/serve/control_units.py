@@ -44,7 +44,7 @@ class Steered(NamedTuple):
 
 
 def units_in(scripts: Mapping[str, Any]) -> tuple[Asked, ...]:
-    """Those that are switched on. Raises msgspec.ValidationError."""
+    """Those that are switched on. Raises msgspec.ValidationError, HalftoneError setting-bad-value for more than `UNITS`."""
     found: list[Asked] = []
     for script, given in scripts.items():
         if script.casefold() != CONTROLNET:
@@ -53,6 +53,9 @@ def units_in(scripts: Mapping[str, Any]) -> tuple[Asked, ...]:
             unit = unit_of(sent)
             if unit.enabled:
                 found.append(Asked(f"alwayson_scripts.{script}.args[{index}].", sent, unit))
+    if len(found) > UNITS:
+        allowed = Words("at most {0} ControlNets and IP-Adapters", (UNITS,))
+        raise HalftoneError("setting-bad-value", name=f"alwayson_scripts.{CONTROLNET}", value=str(len(found)), allowed=allowed)
     return tuple(found)
 
 

@@ -5,7 +5,6 @@ Source: A1111's modules/api/models.py, modules/api/api.py and modules/processing
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -31,6 +30,7 @@ from halftone.health.pictures.requests import check_multiple
 from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.samplers import SOLVER_OPTIONS, sampler_called
+from halftone.metadata.control_units import without_hash
 from halftone.metadata.parameters import number_text
 from halftone.metadata.reading import SYNTAX, Parameters
 
@@ -47,7 +47,6 @@ _NOT_HERE: Final = {"resize_mode": 3, "inpainting_fill": 3}
 _RANDOM: Final = -1
 CONTROLNET: Final = "controlnet"
 """The one script that is followed, in any case of letters."""
-_HASH: Final = re.compile(r"\s*\[[0-9a-fA-F]+\]$")
 _OF_NO_EFFECT: Final = ("force_task_id", "comments", "firstphase_width", "firstphase_height")
 """A1111 itself makes the same picture with any value."""
 _DEFAULTS: Final[Mapping[str, tuple[object, ...]]] = {
@@ -144,7 +143,7 @@ class Asked(msgspec.Struct, kw_only=True):
     @property
     def model(self) -> str:
         """The name of the model that is wanted, "" for the one in use."""
-        return _HASH.sub("", str(self.override_settings.get("sd_model_checkpoint") or ""))
+        return without_hash(str(self.override_settings.get("sd_model_checkpoint") or ""))
 
     @property
     def sampler(self) -> str:

@@ -49,7 +49,7 @@ from halftone.serve.dialect import (
 from halftone.serve.sent_pictures import Sent, files_of, folder_of_requests, named, written
 from halftone.session.job_ids import new_job_id
 from halftone.session.session import Session
-from halftone.session.state import NOTHING_FOUND, AppState, Ended
+from halftone.session.state import NOTHING_FOUND, AppState, Ended, Job
 
 T = TypeVar("T")
 _TIMESTAMP: Final = "%Y%m%d%H%M%S"
@@ -79,7 +79,8 @@ class Interface:
         self._own: dict[str, _Own] = {}
         """By the key of each entry: a worker that dies gives it another id."""
         self._chosen = Chosen()
-        self._preview: Preview | None = None
+        self._previews: dict[str, Preview] = {}
+        """The newest of each, by the same."""
         self._read = threading.Event()
         self._look(session.state)
         session.store.subscribe(lambda state: (state.models, state.loras), lambda _found: self._look(session.state))
@@ -92,14 +93,14 @@ class Interface:
             self._read.set()
 
     def hear(self, event: AnyEvent, blob: bytes) -> None:
-        """Keep the pictures that a script asked for, and the newest preview."""
+        """Keep the pictures that a script asked for, and the newest preview of each request."""
         if not isinstance(event, PreviewReady | PictureReady):
             return
         job = self._session.state.job(event.job or "")
         if job is None or job.key not in self._own:
             return
         if isinstance(event, PreviewReady):
-            self._preview = Preview(event.width, event.height, blob)
+            self._previews[job.key] = Preview(event.width, event.height, blob)
         else:
             self._own[job.key].pictures.append(event.facts)
 
@@ -107,21 +108,26 @@ class Interface:
         job = new_job_id()
 
         def ended(end: Ended) -> None:
-            self._preview = None
+            self._previews.pop(job, None)
             over.set_result((end, self._own.pop(job)))
 
         self._own[job] = _Own([], datetime.now().strftime(_TIMESTAMP))
         self._session.queue.submit(Generate(job=job, request=request), request.prompt, then=ended)
 
     def _stop(self, *, all_of_them: bool) -> None:
-        """Stop the picture that is being made for a script, with what there is of it; pictures of the window go on."""
+        """Stop the pictures that are being made for scripts, on whichever device, with what there is of them; those of the window
+        continue.
+        """
         state = self._session.state
-        running = state.running
-        if running is not None and running.key in self._own:
-            self._session.queue.keep(running.id)
+        for job in self._begun():
+            self._session.queue.keep(job.id)
         if all_of_them:
             for job in [job for job in state.jobs if job.key in self._own and not job.running]:
                 self._session.queue.cancel(job.id)
+
+    def _begun(self) -> tuple[Job, ...]:
+        """What is being made for scripts: one job per device at most."""
+        return tuple(job for job in self._session.state.begun if job.key in self._own)
 
     def _refresh(self, done: Callable[[bool], object]) -> None:
         """Scan the folders, then read the models, LoRAs and embeddings. done: gets whether that worked."""
@@ -266,9 +272,10 @@ class Interface:
     # --- while it runs ------------------------------------------------------------------------------------------------
 
     def progress(self, *, with_picture: bool) -> Json:
-        """How far the picture is that a script asked for."""
-        state, preview, own = self._ask(lambda: (self._session.state, self._preview, dict(self._own)))
-        running = state.running if state.running is not None and state.running.key in own else None
+        """How far the picture is that a script asked for; with several devices, the one that was begun first."""
+        begun, previews, own = self._ask(lambda: (self._begun(), dict(self._previews), dict(self._own)))
+        running = next(iter(begun), None)
+        preview = None if running is None else previews.get(running.key)
         done = share_done(running)
         spent = sum(step.seconds for step in running.steps) if running is not None else 0.0
         step = running.steps[-1] if running is not None and running.steps else None
@@ -291,7 +298,7 @@ class Interface:
         }
 
     def interrupt(self) -> Json:
-        """Stop the picture that runs and those that wait, as far as scripts asked for them."""
+        """Stop the pictures that run and those that wait, as far as scripts asked for them."""
         self._ask(lambda: self._stop(all_of_them=True))
         return {}
 

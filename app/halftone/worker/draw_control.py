@@ -1,5 +1,5 @@
-"""Draws one control picture in a process of its own: a request as JSON on stdin; a PNG on stdout, or an error as JSON on
-stderr.
+"""Draws one control picture in a process of its own: a request as JSON on stdin; a PNG on stdout, or an error as a line of
+JSON on stderr.
 """
 
 import io
@@ -26,7 +26,7 @@ def main() -> int:
         check_preprocessors([asked.control])
         made = prepared(read_picture(asked.control.image), asked.control, asked.size)
     except HalftoneError as error:
-        sys.stderr.buffer.write(msgspec.json.encode(error.as_facts()))
+        sys.stderr.buffer.write(b"\n" + msgspec.json.encode(error.as_facts()) + b"\n")
         return FAILED
     file = io.BytesIO()
     made.convert("RGB").save(file, "PNG")

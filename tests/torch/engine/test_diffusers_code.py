@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, StableDiffusion3Pipeline
+from msgspec.structs import replace
 from safetensors.torch import save_file
 from tests.helpers.all_in_one import parts_of
+from tests.helpers.comfy_split import save_folder, save_split
+from tests.helpers.comfy_split_newer import NEWER
 from tests.helpers.originals import vae_tensors
 from tests.helpers.tiny import clip_tokenizer, t5_tokenizer
 from tests.helpers.transformer_files import save_gguf, sd3_original
 
 from halftone.contract.facts import ModelFacts
-from halftone.health.diffusers_code import loading_code
+from halftone.health.diffusers_code import can_load, loading_code
+from halftone.library.models import describe
 
 REPOSITORY = "stabilityai/stable-diffusion-3-medium-diffusers"
 
@@ -26,12 +30,12 @@ def put(tensors: dict[str, torch.Tensor], path: Path) -> str:
     return str(path)
 
 
-def run(facts: ModelFacts, repository: Path) -> Any:
+def run(facts: ModelFacts, repository: Path, called: str = REPOSITORY) -> Any:
     """Run the code with a folder in the place of the repository."""
     code = "\n".join(loading_code(facts, "torch.float32"))
-    assert REPOSITORY in code
+    assert repr(called) in code
     named: dict[str, Any] = {}
-    exec(code.replace(repr(REPOSITORY), repr(str(repository))), named)
+    exec(code.replace(repr(called), repr(str(repository))), named)
     return named["pipe"]
 
 
@@ -78,3 +82,32 @@ def test_a_split_model_in_gguf_is_loaded_from_its_files(tmp_path: Path) -> None:
     words = torch.randn(1, 3, 128)
     expected = words @ numbers["context_embedder.weight"].T + numbers["context_embedder.bias"]
     assert torch.allclose(layer(words), expected, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch_dtype.*:FutureWarning")
+@pytest.mark.parametrize(
+    ("name", "called", "own"),
+    [
+        ("Wan 2.2 14B", "Wan-AI/Wan2.2-T2V-A14B-Diffusers", {"transformer", "transformer_2"}),
+        ("Wan 2.2 5B", "Wan-AI/Wan2.2-TI2V-5B-Diffusers", {"transformer"}),
+        ("FLUX.2 klein 4B", "black-forest-labs/FLUX.2-klein-4B", {"transformer"}),
+    ],
+)
+def test_each_base_is_completed_from_its_own_repository(name: str, called: str, own: set[str], tmp_path: Path) -> None:
+    pipe, path = save_split(NEWER[name], tmp_path / "models")
+    wanted = {part: {key: value.float() for key, value in getattr(pipe, part).state_dict().items()} for part in own}
+    facts = describe(str(path))
+    assert can_load(facts)
+    kept = "transformer_2" if "14B" in name else "vae"  # a tiny VAE of Wan 2.1 is not as deep as diffusers takes it to be
+    stored = {part: dtype for part, dtype in facts.stored.items() if part in ("transformer", kept)}
+    facts = replace(facts, stored=stored, parts={part: file for part, file in facts.parts.items() if part == kept})
+    for one in pipe.components.values():
+        if isinstance(one, torch.nn.Module):
+            for value in one.parameters():
+                value.data.zero_()
+    save_folder(NEWER[name], pipe, tmp_path / "repository")
+    found = run(facts, tmp_path / "repository", called)
+    for part, values in wanted.items():
+        theirs = getattr(found, part).state_dict()
+        assert theirs.keys() == values.keys()
+        assert all(torch.equal(theirs[key].float(), value) for key, value in values.items()), part

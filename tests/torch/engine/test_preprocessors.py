@@ -92,6 +92,25 @@ def test_a_picture_of_another_aspect_is_fitted_as_in_a1111(case: str) -> None:
     assert hashlib.sha256(found.tobytes()).hexdigest() == SIZES[case]["sha256"], float(found.mean()) - SIZES[case]["mean"]
 
 
+@pytest.mark.parametrize("size", [(4000, 2), (2, 8000), (1, 16000)])
+@pytest.mark.parametrize("resize", ["stretch", "crop", "fill"])
+def test_a_picture_of_a_line_is_refused_unless_it_is_only_stretched(size: tuple[int, int], resize: Any) -> None:
+    given = Image.new("RGB", size)
+    with pytest.raises(HalftoneError, match=f"The control picture i is {size[0]} × {size[1]}") as caught:
+        prepared(given, Control(path="n", image="i", preprocessor="canny", resize=resize), (64, 64))
+    assert caught.value.code == "control-too-narrow"
+    assert prepared(given, Control(path="n", image="i"), (64, 64)).size == (64, 64)
+
+
+@pytest.mark.parametrize("size", [(16, 1), (1, 16), (160, 10)])
+@pytest.mark.parametrize("result", [(64, 64), (8, 256), (256, 8)])
+@pytest.mark.parametrize("resize", ["stretch", "crop", "fill"])
+def test_no_edge_of_a_thin_picture_is_rounded_to_nothing(size: tuple[int, int], result: tuple[int, int], resize: Any) -> None:
+    for name in ("canny", "invert"):
+        control = Control(path="n", image="i", preprocessor=name, resize=resize)
+        assert prepared(Image.new("RGB", size), control, result).size == result
+
+
 def test_a_finished_map_is_cropped_and_filled_too() -> None:
     given = Image.new("RGB", (64, 32), "white")
     cropped, filled = (
@@ -115,6 +134,13 @@ def test_a_preview_is_what_a_picture_is_made_with_and_loads_no_torch(tmp_path: P
         with pytest.raises(HalftoneError) as caught:
             drawn_control(wrong, (64, 64))
         assert caught.value.code in ("image-missing", "image-unreadable", "value-out-of-range")
+
+
+def test_the_error_of_a_preview_is_found_among_what_libraries_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONVERBOSE", "1")  # writes lines before it and behind it
+    with pytest.raises(HalftoneError) as caught:
+        drawn_control(Control(path="n", image="gone.png", preprocessor="canny"), (64, 64))
+    assert caught.value.code == "image-missing"
 
 
 # --- depth ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
 from halftone.metadata.a1111_relatives import parameters_of_text
+from halftone.metadata.extensions import for_extensions, from_extensions
 from halftone.metadata.parameters import a1111_text
 from halftone.metadata.reading import SYNTAX, Parameters, holds_parameters
 from halftone.settings.store import Settings
@@ -411,3 +412,15 @@ def test_what_extensions_of_a1111_read_is_written() -> None:
     ):  # fmt: skip
         assert said in text
     assert "dynthres" not in text
+
+
+def test_a_word_that_thresholding_does_not_have_stays_as_it_is() -> None:
+    forge = {"dynthres_enabled": "True", "dynthres_separate_feature_channels": "perhaps"}
+    written = for_extensions(forge)
+    assert written["Separate Feature Channels"] == "perhaps"
+    assert (
+        from_extensions({name: value for name, value in written.items() if value is not None})[
+            "dynthres_separate_feature_channels"
+        ]
+        == "perhaps"
+    )

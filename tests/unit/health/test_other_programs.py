@@ -195,6 +195,15 @@ def test_no_code_is_given_where_diffusers_cannot_load_the_file() -> None:
     assert (found.settings, found.notes[0].text()) == ((), "diffusers does not load Wan models from one file.")
 
 
+def test_a_vae_of_the_repository_gets_the_wider_type_too() -> None:
+    flux2 = replace(
+        FLUX_SPLIT, family="FLUX.2", base="", pipeline="Flux2Pipeline", parts={"vae": "/m/flux2-vae.safetensors"},
+        stored={"transformer": "q8_0", "vae": "bfloat16"},
+    )  # fmt: skip
+    (one,) = export(report(VAE, model=flux2), "diffusers").settings
+    assert 'black-forest-labs/FLUX.2-dev\', transformer=transformer, torch_dtype={"vae": torch.float32, ' in one.value
+
+
 def test_every_family_of_the_tables_is_known() -> None:
     assert set().union(*LOADS.values()) <= BY_NAME.keys()
     for name, family in FAMILIES.items():

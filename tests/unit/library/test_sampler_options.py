@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from halftone.contract.errors import HalftoneError
@@ -114,3 +116,33 @@ def test_the_noise_of_a_model_is_read_from_its_scheduler() -> None:
     assert noise_range(FLUX) == (0, 1)
     assert set(model("flow").samplers) <= set(FLOW_SAMPLERS)
     assert set(model("diffusion").samplers) <= set(SAMPLERS)
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.just(10**11), st.floats(), st.text(max_size=5), st.lists(st.floats(0, 1.1)),
+    st.lists(st.one_of(st.text(max_size=3), st.lists(st.floats(0, 1)))), st.dictionaries(st.text(max_size=3), st.integers()),
+)  # fmt: skip
+NAMES = ("num_train_timesteps", "beta_start", "beta_end", "trained_betas", "beta_schedule", "_class_name")
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), ODD), st.sampled_from(["linear", "scaled_linear"]))
+def test_the_noise_of_an_odd_configuration_is_unknown_or_two_numbers(odd: dict[str, Any], schedule: str) -> None:
+    found = noise_range({"beta_schedule": schedule, **odd})
+    assert len(found) in (0, 2)
+    assert all(number >= 0 for number in found)  # nan is not
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"num_train_timesteps": 0}, {"num_train_timesteps": 10**11}, {"num_train_timesteps": True}, {"beta_start": "0.1"},
+        {"beta_end": 1.5}, {"trained_betas": "abc"}, {"trained_betas": [[0.1], [0.2]]}, {"trained_betas": []},
+    ],
+)  # fmt: skip
+def test_the_noise_is_unknown_where_a_number_cannot_be(odd: dict[str, Any]) -> None:
+    assert noise_range({**SD15, **odd}) == ()
+
+
+def test_betas_that_are_given_count_and_may_leave_no_picture() -> None:
+    assert noise_range({"trained_betas": [0.5, 0.5]}) == pytest.approx((1, 3**0.5))
+    assert noise_range({"trained_betas": [0.999] * 1000}) == (pytest.approx(999**0.5), float("inf"))

@@ -7,7 +7,7 @@ import pytest
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
-from halftone.metadata.control_units import Unit, control_of, kind_of, not_followed, picture_in, unit_in, unit_of
+from halftone.metadata.control_units import Unit, control_of, kind_of, not_followed, picture_in, unit_in, unit_of, without_hash
 
 
 def made(**sent: Any) -> Control:
@@ -127,3 +127,25 @@ def test_a_line_of_a_picture_is_read_as_the_extension_wrote_it() -> None:
     assert control_of(unit, "n", "i") == wanted
     assert unit_in("preprocessor: canny, weight: much") is None
     assert unit_in("something") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "alone"),
+    [
+        ("net  [d14c016b]", "net"), ("net[0A]", "net"), ("net [x]", "net [x]"), ("a [b] c [1]", "a [b] c"), (" [1]", ""),
+        ("x" + " " * 1_000_000 + "[", "x" + " " * 1_000_000 + "["),  # would take half an hour if spaces were read again and again
+    ],
+)  # fmt: skip
+def test_a_hash_is_taken_off_a_name_in_linear_time(name: str, alone: str) -> None:
+    assert without_hash(name) == alone
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    for name in ("model", "module"):
+        assert unit_of({name: "x" * 400})
+        with pytest.raises(msgspec.ValidationError):
+            unit_of({name: "x" * 401})
+
+
+def test_a_module_loses_its_label() -> None:
+    assert control_of(unit_of({"module": "canny (edges (hard))"}), "n", "i").preprocessor == "canny"

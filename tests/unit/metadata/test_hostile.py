@@ -191,6 +191,7 @@ def test_a_long_hidden_text_is_put_together_soon(tmp_path: Path) -> None:
         {"Comment": json.dumps({"prompt": "-.1" * 30_000, "uc": ""}), "Software": "NovelAI"},
         {"invokeai_metadata": json.dumps({"positive_prompt": ")" + "1" * 100_000 + "a"})},
         {"invokeai_metadata": json.dumps({"positive_prompt": ")1." * 30_000})},
+        {"invokeai_metadata": json.dumps({"positive_prompt": "<lora:" * 15_000, "loras": [{"lora": "ink"}] * 40_000})},
         {"parameters": json.dumps({"extraMetadata": '{"prompt": ""}', "1": {"class_type": "Empty" * 20_000}})},
     ],
 )

@@ -407,6 +407,7 @@ def _of(program: str, more: dict[str, Any]) -> Parameters:
             {"speedUpWithGuidanceEmbed": "False", "guidanceEmbed": "3.5"},
         ),
         ("Draw Things", {"v2": V2 | {"aNewOne": 3}}, {"aNewOne": "3"}),
+        ("Draw Things", {"v2": V2 | {"clipSkip": 10**400}}, {"Clip skip": str(10**400)}),
         (
             "Draw Things",
             {"v2": V2 | {"compressionArtifacts": "jpeg"}},

@@ -8,7 +8,7 @@ import pytest
 from halftone.contract.errors import HalftoneError
 from halftone.contract.preprocessors import PREPROCESSORS
 from halftone.contract.request import Control, IpAdapter
-from halftone.serve.control_units import MODULES, Steered, module_detail, steered, units_in
+from halftone.serve.control_units import MODULES, UNITS, Steered, module_detail, steered, units_in
 
 NETS = {"control_v11p_sd15_canny.safetensors": "/n/control_v11p_sd15_canny.safetensors", "depth": "/n/depth"}
 ADAPTERS = {"ip-adapter_sd15.safetensors": "/n/ip-adapter_sd15.safetensors"}
@@ -93,3 +93,10 @@ def test_every_preprocessor_without_a_model_is_listed_with_its_numbers() -> None
     assert set(MODULES) == PREPROCESSORS.keys() - {"depth"}
     assert [slider["name"] for slider in module_detail("canny")["sliders"]] == ["Resolution", "Low threshold", "High threshold"]
     assert module_detail("invert")["sliders"] == []
+
+
+def test_as_many_units_as_the_settings_name_are_taken_and_no_more() -> None:
+    unit = {"model": "depth", "image": "a"}
+    assert len(found(*[unit] * UNITS, {"enabled": False}).controls) == UNITS
+    with pytest.raises(HalftoneError, match=r"controlnet cannot be 11\. Use at most 10 ControlNets and IP-Adapters"):
+        found(*[unit] * (UNITS + 1))

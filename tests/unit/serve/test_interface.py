@@ -1,5 +1,6 @@
 """What scripts ask of a session whose worker dies."""
 
+import contextlib
 import json
 import queue
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 from tests.helpers import samples
+from tests.helpers.cards import TwoCards
 from tests.helpers.sessions import Desk
 
 from halftone.contract.errors import ErrorFacts
@@ -76,3 +78,50 @@ def test_what_a_script_asked_for_stays_its_own_after_a_death(tmp_path: Path) -> 
     serve(answer.done)
     assert json.loads(answer.result()["info"])["all_seeds"] == [7, 8]
     assert len(answer.result()["images"]) == 2
+
+
+def test_a_picture_on_another_card_is_seen_and_stopped() -> None:
+    calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    heard: list[Callable[[AnyEvent, bytes], object]] = []
+    desk = TwoCards(heard=lambda event, blob: [hear(event, blob) for hear in heard])
+    interface = Interface(desk.session, calls.put)
+    heard.append(interface.hear)
+
+    def answer(asked: "Future[dict[str, Any]]", done: Callable[[], bool]) -> dict[str, Any]:
+        end = time.monotonic() + 10
+        while not done():
+            assert time.monotonic() < end
+            desk.settle()
+            with contextlib.suppress(queue.Empty):
+                calls.get(timeout=0.01)()
+        return asked.result() if asked.done() else {}
+
+    def progress() -> dict[str, Any]:
+        asked = _asked(lambda: interface.progress(with_picture=True))
+        return answer(asked, asked.done)
+
+    pictures: list[Future[dict[str, Any]]] = []
+    for word in ("sun", "moon"):
+        body = json.dumps({"prompt": word, "steps": 4}).encode()
+        pictures.append(_asked(lambda body=body: interface.text_to_image(body)))
+        answer(pictures[-1], lambda: len(desk.session.state.begun) == len(pictures))
+    first, second = (link.last() for link in (desk.own, desk.other))
+    assert (first.request.prompt, second.request.prompt) == ("sun", "moon")
+    desk.own.say(PreviewReady(job=first.job, width=1, height=1, step=1), b"abc")
+    shown = progress()["current_image"]
+    desk.other.say(PreviewReady(job=second.job, width=1, height=1, step=1), b"xyz")
+    assert progress()["current_image"] == shown
+    made = msgspec.structs.replace(samples.picture_facts("", seed=7), index=0)
+    desk.own.say(PictureReady(job=first.job, facts=made, thumbnail_size=0))
+    desk.own.ends()
+    answer(pictures[0], pictures[0].done)
+    left = progress()
+    assert left["state"]["job"] == "moon"
+    assert left["current_image"] not in (None, shown)
+    stop = _asked(interface.interrupt)
+    answer(stop, stop.done)
+    assert desk.other.last(Keep).job == second.job
+    desk.other.say(PictureReady(job=second.job, facts=made, thumbnail_size=0))
+    desk.other.ends()
+    answer(pictures[1], pictures[1].done)
+    assert progress()["current_image"] is None

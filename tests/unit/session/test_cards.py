@@ -1,98 +1,21 @@
 """Several cards: which worker gets which job of the queue, and what becomes of a card that is lost or left out."""
 
-from collections.abc import Callable
-from typing import Any
-
 import msgspec
 from tests.helpers import samples
-from tests.helpers.sessions import Desk, NotedLink
+from tests.helpers.cards import FIRST, REPORT, SECOND, TwoCards
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import (
-    AnyEvent,
     Cancel,
     Generate,
-    JobEnded,
     MemoryChanged,
     ModelChanged,
     Quit,
-    Ready,
     SelfTest,
     WorkerLost,
 )
 from halftone.contract.request import PictureRequest
-from halftone.library import records
 from halftone.session.cards import for_card
-from halftone.settings.store import Settings
-
-FIRST, SECOND = (
-    DeviceFacts(id=f"cuda:{number}", backend="cuda", name=f"Card {number}", memory_total=size * 2**30)
-    for number, size in enumerate((8, 24))
-)
-
-
-_REPORT = msgspec.structs.replace(samples.self_test_report(), auto="float16")
-
-
-class CardLink(NotedLink):
-    """A worker on a machine with two cards and a processor."""
-
-    def __init__(self, second: DeviceFacts = SECOND) -> None:
-        super().__init__()
-        self.stopped = self.dies = False
-        self._devices = (FIRST, second, samples.CPU)
-
-    @property
-    def hopeless(self) -> bool:
-        return self.dies
-
-    def start(self) -> None:
-        self.say(Ready(version="0.1.0", protocol=1, pid=1, devices=self._devices))
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def last(self, kind: type[Any] = Generate) -> Any:
-        return next(command for command in reversed(self.sent) if isinstance(command, kind))
-
-    def ends(self, outcome: Any = "done", **more: Any) -> None:
-        command = next(command for command in reversed(self.sent) if isinstance(command, Generate | SelfTest))
-        self.say(JobEnded(job=command.job, outcome=outcome, **more))
-
-
-class TwoCards(Desk):
-    """A session on the first card; `other` is the link to the worker of the second, once there is one."""
-
-    def __init__(
-        self, *, measured: tuple[DeviceFacts, ...] = (FIRST, SECOND), second: DeviceFacts = SECOND, on: bool = True
-    ) -> None:
-        for device in measured:
-            records.save_selftest(msgspec.structs.replace(_REPORT, device=device))
-        self.others: list[CardLink] = []
-
-        def make_link(hear: Callable[[AnyEvent, bytes], object]) -> CardLink:
-            link = CardLink(second)
-            link.hear = hear
-            self.others.append(link)
-            return link
-
-        self.own = CardLink(second)
-        super().__init__(Settings(first_run_done=True, all_cards=on), link=self.own, make_link=make_link)
-
-    @property
-    def other(self) -> CardLink:
-        return self.others[-1]
-
-    def ask(self, count: int = 1, **fields: Any) -> list[str]:
-        request = PictureRequest(prompt="a", model=self.model.id, **fields)
-        names = [self.session.queue.generate(request) for _ in range(count)]
-        self.settle()
-        return names
-
-    def at(self) -> dict[str, str]:
-        """Running jobs, with the card of each."""
-        return {job.id: job.card for job in self.session.state.begun}
 
 
 def test_each_card_has_a_job() -> None:
@@ -129,7 +52,7 @@ def test_a_card_is_measured_before_its_first_picture() -> None:
     assert desk.other.last(SelfTest).device == "cuda:1"
     assert second not in desk.at()
     before = desk.session.state.self_test
-    report = msgspec.structs.replace(_REPORT, device=SECOND)
+    report = msgspec.structs.replace(REPORT, device=SECOND)
     desk.other.ends(report=report)
     assert desk.at()[second] == "cuda:1"
     assert desk.session.state.self_test is before, "it is not the device in use"
@@ -152,7 +75,7 @@ def test_a_card_that_is_not_measured_is_judged_by_the_device_in_use() -> None:
     desk = TwoCards(measured=(FIRST,), second=small)
     _, second = desk.ask(2, width=64, height=64)
     assert desk.other.last(SelfTest).device == small.id
-    desk.other.ends(report=msgspec.structs.replace(_REPORT, device=small))
+    desk.other.ends(report=msgspec.structs.replace(REPORT, device=small))
     desk.settle()
     assert desk.at()[second] == small.id
 

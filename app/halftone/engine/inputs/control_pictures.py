@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
+from halftone.contract.errors import HalftoneError
 from halftone.contract.preprocessors import DEPTH, NONE
 from halftone.contract.request import Control
 from halftone.contract.vocabulary import Resize
@@ -19,12 +20,19 @@ _RESIZED: Final[dict[Resize, str]] = {
 }
 _ALIKE: Final = 0.01
 """Largest difference of two aspects that counts as none."""
+_NARROWEST: Final = 16
+"""Largest ratio of a picture's edges."""
 
 
 def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> Image.Image:
-    """The control picture as its ControlNet takes it. size: (width, height) of the result; its aspect may change."""
+    """The control picture as its ControlNet takes it. size: (width, height) of the result; its aspect may change.
+
+    Raises HalftoneError control-too-narrow, preprocessor-model.
+    """
     if control.preprocessor == NONE and control.resize == "stretch":
         return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
+    if max(picture.size) > _NARROWEST * min(picture.size):  # scaled by its shorter edge, it would take gigabytes
+        raise HalftoneError("control-too-narrow", path=control.image, width=picture.width, height=picture.height, most=_NARROWEST)
     pixels = np.asarray(picture.convert("RGB"))
     if control.preprocessor == NONE:
         return Image.fromarray(fitted(pixels, size, control.resize))

@@ -39,8 +39,12 @@ def at_resolution(picture: Pixels, resolution: int) -> Pixels:
     height, width, _ = picture.shape
     factor = resolution / min(height, width)
     way = cv2.INTER_CUBIC if factor > 1 else cv2.INTER_AREA
-    size = round(width * factor), round(height * factor)
-    return np.asarray(cv2.resize(picture, size, interpolation=way), np.uint8)
+    return np.asarray(cv2.resize(picture, _scaled((width, height), factor), interpolation=way), np.uint8)
+
+
+def _scaled(size: tuple[int, int], factor: float) -> tuple[int, int]:
+    """A size times a factor; no edge is less than one pixel."""
+    return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
 
 
 def padded(picture: Pixels) -> Pixels:
@@ -52,7 +56,7 @@ def padded(picture: Pixels) -> Pixels:
 def pixel_perfect(own: tuple[int, int], size: tuple[int, int], resize: Resize = "stretch") -> int:
     """The shorter edge of a picture that is as large as the result, or that lies inside it. own, size: (width, height)."""
     within = min if resize == "fill" else max
-    return round(within(size[0] / own[0], size[1] / own[1]) * min(own))
+    return min(_scaled(own, within(size[0] / own[0], size[1] / own[1])))
 
 
 def fitted(picture: Pixels, size: tuple[int, int], resize: Resize) -> Pixels:
@@ -63,7 +67,7 @@ def fitted(picture: Pixels, size: tuple[int, int], resize: Resize) -> Pixels:
         return resized(picture, size)
     own = picture.shape[1], picture.shape[0]
     factor = (max if resize == "crop" else min)(size[0] / own[0], size[1] / own[1])
-    scaled = resized(picture, (round(own[0] * factor), round(own[1] * factor)))
+    scaled = resized(picture, _scaled(own, factor))
     height, width, _ = scaled.shape
     left, top = abs(width - size[0]) // 2, abs(height - size[1]) // 2
     if resize == "crop":

@@ -1,5 +1,6 @@
 """What a preprocessor draws of a control picture, shown before a picture is made of it."""
 
+import contextlib
 import logging
 import subprocess
 import sys
@@ -40,8 +41,8 @@ def drawn_control(control: Control, size: tuple[int, int]) -> bytes:
 
 
 def _error_in(said: bytes) -> ErrorFacts | None:
-    """The error that the process wrote; None for anything else."""
-    try:
-        return msgspec.json.decode(said, type=ErrorFacts)
-    except msgspec.MsgspecError:
-        return None
+    """The error that the process wrote, in a line of its own: libraries may write theirs around it; None where there is none."""
+    for line in reversed(said.splitlines()):
+        with contextlib.suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(line, type=ErrorFacts)
+    return None

@@ -146,7 +146,7 @@ class ControlPart(ListRow[Control]):
         box.setSpecialValueText(tr("Auto"))
         box.setSingleStep(RESOLUTIONS[0])
         box.setAccessibleName(f"{self.items()[index].name}: {words}")
-        box.setToolTip(tr("Shorter edge of what is drawn, {0} to {1}. Auto: as the result.", *map(str, RESOLUTIONS)))
+        box.setToolTip(tr("Shorter edge of the drawn picture, {0} to {1}. Auto: same as the result.", *map(str, RESOLUTIONS)))
         box.setMinimumWidth(60)
         box.setMaximumWidth(theme.grown(72))
         box.setValue(self.items()[index].resolution or 0)
