@@ -22,7 +22,7 @@ from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.node import Node
-from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told
+from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.farm.tokens import environment
 
 LOOPBACK: Final = "127.0.0.1"
@@ -188,13 +188,13 @@ class Cluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def nodes(self) -> Mapping[str, NodePort]:
-        """The nodes that live; an actor is started on each new one."""
+        """The nodes that live; an actor is started on each new one, and where the last one ended."""
         import ray  # pyright: ignore[reportMissingImports]
 
         known: list[dict[str, Any]] = await asyncio.to_thread(ray.nodes)
         alive = [one["NodeID"] for one in known if one["Alive"] and one["Resources"].get(_RESOURCE)]
         for name in alive:
-            if name not in self._ports:
+            if name not in self._ports or self._ports[name].ended:
                 self._ports[name] = _RayNode(name)
         return {name: self._ports[name] for name in alive}
 
@@ -206,7 +206,9 @@ class Cluster:
 
 
 class _RayNode:
-    """A node behind an actor of Ray. Nothing is repeated: the ledger alone says what is done again."""
+    """A node behind an actor of Ray. Nothing is repeated: the ledger alone says what is done again. ended: whether the actor's
+    process is gone.
+    """
 
     def __init__(self, name: str) -> None:
         import ray  # pyright: ignore[reportMissingImports]
@@ -214,20 +216,22 @@ class _RayNode:
 
         made: Any = ray.remote(NodeActor)
         here = NodeAffinitySchedulingStrategy(node_id=name, soft=False)
+        self.ended = False
         self._actor: Any = made.options(
             num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={_RESOURCE: 1}, scheduling_strategy=here
         ).remote()
 
     async def _call(self, method: str, *arguments: object) -> bytes:
-        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
+        from ray.exceptions import RayActorError, RayError  # pyright: ignore[reportMissingImports]
 
         try:
             return await getattr(self._actor, method).remote(*arguments)
         except RayError as error:
-            raise NodeGoneError(str(error).splitlines()[0]) from error
+            self.ended = self.ended or isinstance(error, RayActorError)
+            raise NodeGoneError(str(error).partition("\n")[0]) from error
 
     async def describe(self) -> NodeFacts:
-        return msgspec.msgpack.decode(await self._call("describe"), type=NodeFacts)
+        return read_facts(await self._call("describe"))
 
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         answer = await self._call("weigh", card, msgspec.msgpack.encode(tasks))

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS job (
     state TEXT NOT NULL,
     attempt INTEGER NOT NULL,
     deaths INTEGER NOT NULL,
+    losses INTEGER NOT NULL,
     lease TEXT,
     owner TEXT,
     place TEXT,
@@ -57,6 +58,7 @@ CREATE TABLE IF NOT EXISTS attempt (
     PRIMARY KEY (key, attempt)
 );
 CREATE TABLE IF NOT EXISTS node (owner TEXT PRIMARY KEY, facts BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS gone (owner TEXT PRIMARY KEY, facts BLOB NOT NULL, why TEXT NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS refusal (
     owner TEXT NOT NULL,
     card TEXT NOT NULL,
@@ -66,6 +68,7 @@ CREATE TABLE IF NOT EXISTS refusal (
 );
 CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL);
 """
+_GONE_SECONDS: Final = 86_400.0
 _FIELDS: Final = tuple(Job.__struct_fields__)
 _COLUMNS: Final = ", ".join(_FIELDS)
 _command = msgspec.msgpack.Decoder(FarmCommand)
@@ -226,7 +229,7 @@ class Ledger:
         rows = change.execute(f"SELECT {_COLUMNS} FROM job WHERE lease = ? AND state = 'leased'", (lease,)).fetchall()
         jobs = [_job(row) for row in rows]
         for job in jobs:
-            self._changed(change, job, Lost(job.attempt, job.key in running, error), outcome)
+            self._changed(change, job, Lost(job.attempt, died=job.key in running, error=error), outcome)
         change.execute("DELETE FROM lease WHERE lease = ?", (lease,))
         return jobs
 
@@ -272,6 +275,7 @@ class Ledger:
         """Note a node as it is now, for `status`."""
         with self._change() as change:
             change.execute("INSERT OR REPLACE INTO node VALUES (?, ?)", (owner, msgspec.msgpack.encode(facts)))
+            change.execute("DELETE FROM gone WHERE owner = ?", (owner,))
 
     def note_refusal(self, owner: str, card: str, kind: str, error: ErrorFacts | None) -> None:
         """Note why a card cannot run a kind of jobs; None: it can."""
@@ -280,19 +284,29 @@ class Ledger:
             if error is not None:
                 change.execute("INSERT INTO refusal VALUES (?, ?, ?, ?)", (owner, card, kind, msgspec.msgpack.encode(error)))
 
-    def forget_node(self, owner: str) -> None:
+    def note_gone(self, owner: str, facts: NodeFacts, why: str) -> None:
+        """Note a node that gets no more jobs, and why, for `status`; for a day."""
+        now = self._now()
         with self._change() as change:
             change.execute("DELETE FROM node WHERE owner = ?", (owner,))
             change.execute("DELETE FROM refusal WHERE owner = ?", (owner,))
+            change.execute("DELETE FROM gone WHERE since < ?", (now - _GONE_SECONDS,))
+            change.execute("INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?)", (owner, msgspec.msgpack.encode(facts), why, now))
 
     def forget_nodes(self) -> None:
         """The head begins anew: so do all nodes."""
         with self._change() as change:
             change.execute("DELETE FROM node")
+            change.execute("DELETE FROM gone")
             change.execute("DELETE FROM refusal")
 
     def nodes(self) -> dict[str, NodeFacts]:
         return {owner: _node.decode(facts) for owner, facts in self._database.execute("SELECT owner, facts FROM node")}
+
+    def gone(self) -> dict[str, tuple[NodeFacts, str]]:
+        """Nodes that get no jobs, with what was known of them, and why."""
+        rows = self._database.execute("SELECT owner, facts, why FROM gone ORDER BY since")
+        return {owner: (_node.decode(facts), why) for owner, facts, why in rows}
 
     def refusals(self) -> tuple[tuple[str, str, ErrorFacts], ...]:
         """(node, kind, why) of every card that cannot run a kind of which jobs wait."""

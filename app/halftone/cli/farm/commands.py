@@ -114,20 +114,24 @@ def status(json: flags.Json = False) -> None:
     from halftone.farm.ledger import Ledger
 
     with Ledger() as ledger:
-        counts, nodes, refused = ledger.counts(), ledger.nodes(), ledger.refusals()
+        counts, nodes, gone, refused = ledger.counts(), ledger.nodes(), ledger.gone(), ledger.refusals()
         ended = ledger.in_state("failed", "aside")
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
         waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
-        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "ended": ends, "refused": waits})
+        left = [{"node": node, "host": facts.host, "version": facts.version, "why": why} for node, (facts, why) in gone.items()]
+        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "gone": left, "ended": ends, "refused": waits})
         return
     for user, states in sorted(counts.items()):
         say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
     for name, facts in nodes.items():
         cards = ", ".join(f"{card.device.name} ({card.device.id})" for card in facts.cards)
-        say(f"Node {facts.host} ({name[:8]}): {cards}")
+        say(f"Node {facts.host} ({name[:8]}, Halftone {facts.version}): {cards}")
+    for name, (facts, why) in gone.items():
+        known = f"{facts.host} ({name[:8]}, Halftone {facts.version})" if facts.host else name[:8]
+        say(f"Node {known} gets no jobs: {why}")
     for node, kind, error in refused:
         say(f"Jobs of kind {kind} wait: not on node {node[:8]}. {_why(error)}")
     for job in ended:
