@@ -11,7 +11,8 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from halftone.contract.errors import ErrorFacts
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
 from halftone.farm.prints import ModelPrint
 from halftone.farm.states import OPEN, Again, Failed, Happening, Job, Leased, Lost, Placed, State, after
 from halftone.farm.talk import FarmCommand, NodeFacts
@@ -70,6 +71,7 @@ CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL
 """
 _GONE_SECONDS: Final = 86_400.0
 _FIELDS: Final = tuple(Job.__struct_fields__)
+_OPEN_STATES: Final = ", ".join(f"'{state}'" for state in OPEN)
 _COLUMNS: Final = ", ".join(_FIELDS)
 _command = msgspec.msgpack.Decoder(FarmCommand)
 _prints = msgspec.msgpack.Decoder(tuple[ModelPrint, ...])
@@ -133,7 +135,7 @@ class Ledger:
     def submit(self, wanted: Iterable[Wanted]) -> tuple[str, ...]:
         """File jobs, all or none; returns the keys of those that the ledger knows already, which stay as they are.
 
-        Raises sqlite3.IntegrityError where an open job has one of the outputs.
+        Raises HalftoneError farm-refused where an open job has one of the outputs.
         """
         known = list[str]()
         with self._change() as change:
@@ -142,6 +144,9 @@ class Ledger:
                 if change.execute("SELECT 1 FROM job WHERE key = ?", (one.job.key,)).fetchone():
                     known.append(one.job.key)
                     continue
+                if _is_taken(change, one.job.output):
+                    why = Words("a job that is not done has this output")
+                    raise HalftoneError("farm-refused", name=one.job.output, why=why)
                 self._greet(change, one.job.user, users)
                 change.execute(
                     "INSERT OR IGNORE INTO kind VALUES (?, ?, ?)",
@@ -240,6 +245,18 @@ class Ledger:
         with self._change() as change:
             job = self.job(key)
             return None if job is None else self._changed(change, job, happening)
+
+    def try_again(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Let all jobs wait again that did not end well; their keys, and those of jobs whose output an open job has by now."""
+        tried, taken = list[str](), list[str]()
+        with self._change() as change:
+            for job in self.in_state("failed", "aside", "cancelled"):
+                if _is_taken(change, job.output):
+                    taken.append(job.key)
+                else:
+                    self._changed(change, job, Again())
+                    tried.append(job.key)
+        return tuple(tried), tuple(taken)
 
     def move(self, key: str, place: str) -> None:
         """Note another name under which a file is about to appear."""
@@ -357,7 +374,7 @@ class Ledger:
 
     def is_over(self) -> bool:
         """Whether nothing is left to do."""
-        return not self.in_state(*OPEN)
+        return not self._database.execute(f"SELECT EXISTS (SELECT 1 FROM job WHERE state IN ({_OPEN_STATES}))").fetchone()[0]
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(Attempt(*row) for row in self._database.execute("SELECT key, attempt, owner, outcome FROM attempt"))
@@ -379,6 +396,11 @@ def _waiting(change: sqlite3.Connection, kinds: tuple[str, ...] | None = None) -
     places = ", ".join("?" * len(kinds))
     where = f"state = 'waiting' AND kind IN ({places})"
     return dict(change.execute(f"SELECT user, COUNT(*) FROM job WHERE {where} GROUP BY user", kinds).fetchall())
+
+
+def _is_taken(change: sqlite3.Connection, output: str) -> bool:
+    """Whether an open job has this output."""
+    return change.execute(f"SELECT 1 FROM job WHERE output = ? AND state IN ({_OPEN_STATES})", (output,)).fetchone() is not None
 
 
 def _had(change: sqlite3.Connection) -> Mapping[str, int]:

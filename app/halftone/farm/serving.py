@@ -12,19 +12,20 @@ from halftone.farm.cluster import LOOPBACK, Cluster, check_ray, join
 from halftone.farm.head import Head
 from halftone.farm.ledger import Ledger, ledger_file
 from halftone.farm.placing import settle, unsound
-from halftone.farm.states import Again
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed
 
 
 class Settled(NamedTuple):
     """there: files that were about to appear and did; lost: those that did not, and leases of the head that ended, all of which
-    wait again; again: jobs that are tried again; unsound: files of finished jobs that are gone or changed.
+    wait again; again: jobs that are tried again; taken: keys of those that are not, as an open job has their output; unsound:
+    files of finished jobs that are gone or changed.
     """
 
     there: int
     lost: int
     again: int
+    taken: tuple[str, ...]
     unsound: tuple[str, ...]
 
 
@@ -92,7 +93,5 @@ def settled(*, again: bool) -> Settled:
     with claimed(head_mark()) as free, Ledger() as ledger:
         there, lost = settle(ledger) if free else (0, 0)
         lost += ledger.forget_leases() if free else 0
-        tried = [job for job in ledger.in_state("failed", "aside", "cancelled") if again]
-        for job in tried:
-            ledger.tell(job.key, Again())
-        return Settled(there, lost, len(tried), unsound(ledger))
+        tried, taken = ledger.try_again() if again else ((), ())
+        return Settled(there, lost, len(tried), taken, unsound(ledger))

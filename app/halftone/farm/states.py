@@ -74,9 +74,9 @@ class NotPlaced(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """It ended with an error. attempt: None for one that was never begun."""
+    """It ended with an error, at the node or when its file was to be written."""
 
-    attempt: int | None
+    attempt: int
     error: ErrorFacts
 
 
@@ -109,10 +109,9 @@ def after(job: Job, happening: Happening) -> Job | None:
         case NotPlaced():
             return replace(job, state="waiting", place=None, digest=None) if job.state == "placing" else None
         case Failed():
-            begun = happening.attempt is not None
-            if not (_is_running(job, happening.attempt) if begun else job.state == "waiting"):
+            if job.state not in ("leased", "placing") or job.attempt != happening.attempt:
                 return None
-            return replace(_free(job), state="failed", error=happening.error)
+            return replace(_free(job), state="failed", place=None, digest=None, error=happening.error)
         case Cancelled():
             return replace(_free(job), state="cancelled") if job.state in ("waiting", "leased") else None
         case Again():
@@ -120,7 +119,7 @@ def after(job: Job, happening: Happening) -> Job | None:
             return replace(job, state="waiting", deaths=0, losses=0, error=None) if again else None
 
 
-def _is_running(job: Job, attempt: int | None) -> bool:
+def _is_running(job: Job, attempt: int) -> bool:
     return job.state == "leased" and job.attempt == attempt
 
 

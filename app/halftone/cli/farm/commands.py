@@ -89,7 +89,7 @@ def check(
     from halftone.session.models.model_list import models_in
 
     if not all_:
-        raise HalftoneError("setting-bad-value", name="--all", value=Words("not given"), allowed=Words("given"))
+        raise typer.BadParameter("Use --all to check every model of your folders.")
     saved = load()
     models = [facts.id for facts in models_in(saved.model_folders).listed if facts.pipeline or facts.format == "diffusers"]
     wanted, left = checks(models, Path(output), "thorough" if thorough else "quick", user or getpass.getuser(), saved)
@@ -106,7 +106,12 @@ def _tell_filed(filed: int, known: int, *, as_json: bool) -> None:
 
         put({"schema": SCHEMA, "submitted": filed, "known": known})
         return
-    say(f"{filed} jobs were handed in." + (f" {known} were known already." if known else ""))
+    told = _counted("{0} jobs were submitted.", filed, "1 job was submitted.")
+    say(told + (f" {_counted('{0} were known already.', known, '1 was known already.')}" if known else ""))
+
+
+def _counted(words: str, count: int, one: str) -> str:
+    return one if count == 1 else words.format(count)
 
 
 def status(json: flags.Json = False) -> None:
@@ -137,7 +142,7 @@ def status(json: flags.Json = False) -> None:
     for job in ended:
         say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
     if not counts:
-        say("No job was handed in yet.")
+        say("No job was submitted yet.")
 
 
 def _why(error: ErrorFacts | None) -> str:
@@ -154,15 +159,15 @@ def cancel(
     from halftone.farm.states import Cancelled
 
     if bool(keys) == all_:
-        raise HalftoneError("setting-bad-value", name="KEY", value=Words("not given"), allowed=Words("keys of jobs, or --all"))
+        raise typer.BadParameter("Name the jobs, or use --all.")
     with Ledger() as ledger:
         waiting = [job.key for job in ledger.in_state("waiting", "leased") if user in (None, job.user)]
         wanted = waiting if all_ else keys or []
         done = [key for key in wanted if ledger.tell(key, Cancelled()) is not None]
     for key in wanted:
         if key not in done:
-            say(f"{key} is no job that waits or runs.", err=True)
-    say(f"{len(done)} jobs were cancelled.")
+            say(f"There is no waiting or running job {key}.", err=True)
+    say(_counted("{0} jobs were cancelled.", len(done), "1 job was cancelled."))
 
 
 def resume(
@@ -181,7 +186,11 @@ def resume(
 
         put({"schema": SCHEMA, **found._asdict()})
     else:
-        say(f"{found.there} files were there already, {found.lost} jobs wait again, {found.again} are tried again.")
+        say(_counted("{0} unfinished files were there already.", found.there, "1 unfinished file was there already."))
+        say(_counted("{0} jobs wait again.", found.lost, "1 job waits again."))
+        say(_counted("{0} jobs are tried again.", found.again, "1 job is tried again."))
+        for key in found.taken:
+            say(f"{key} is not tried again: a job that is not done has its output.", err=True)
         for path in found.unsound:
             say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
     raise typer.Exit(1 if found.unsound else 0)
