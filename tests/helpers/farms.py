@@ -6,11 +6,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
+from halftone import __version__
+from halftone.contract.errors import ErrorFacts
 from halftone.farm.head import Head
 from halftone.farm.jobs import read_jobs
 from halftone.farm.ledger import Ledger
 from halftone.farm.node import Node
-from halftone.farm.talk import NodeGoneError, NodePort, Task, Told
+from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.settings.store import Settings
 
 PATIENCE_SECONDS = 120.0
@@ -43,6 +48,21 @@ class Cuttable:
         self.told: list[Told] = []
         self.pauses = False
         """Whether it is silent from its first lease on, until it flows again."""
+        self.garbles = False
+        """Whether its next word is no message."""
+        self.version = __version__
+        self.questions = 0
+        """How often a card was asked what fits it."""
+
+    async def describe(self) -> NodeFacts:
+        facts = msgspec.to_builtins(await self.node.describe()) | {"version": self.version}
+        if self.version != __version__:
+            facts["cards"] = "of another shape"
+        return read_facts(msgspec.msgpack.encode(facts))
+
+    async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
+        self.questions += 1
+        return await self.node.weigh(card, tasks)
 
     async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
         if self.cut:
@@ -57,6 +77,9 @@ class Cuttable:
         if self.cut:
             raise NodeGoneError("cut off")
         self.told += told
+        if told and self.garbles:
+            self.garbles = False
+            return (replace(told[0], frame=b"\xff" * 16),)
         return told
 
     def __getattr__(self, name: str) -> object:

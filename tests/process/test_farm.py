@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.helpers.farms import head, lines, nodes, submit, until_over
-from tests.helpers.scripted import ENGINE, AnyAction, Crash, Picture, Touch, Wait, environment
+from tests.helpers.scripted import ENGINE, AnyAction, Crash, Fail, Picture, Touch, Wait, environment
 from tests.helpers.workers import Worker, paint
 
 from halftone.contract.messages import Generate
 from halftone.contract.request import Numerics
 from halftone.farm.ledger import Ledger
-from halftone.farm.states import Cancelled
+from halftone.farm.states import MOST_LOSSES, Cancelled
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -87,6 +87,126 @@ def test_a_job_that_ends_two_workers_is_set_aside_by_name(
     assert job.error is not None
     assert (job.deaths, job.error.code) == (2, "worker-lost")
     assert not (tmp_path / "j01.png").exists()
+
+
+def test_a_full_disk_of_a_node_pauses_the_card_and_sets_the_job_aside(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Fail(code="disk-full", facts={"need": "1 MB", "free": "0 MB", "folder": "there"})
+    play(monkeypatch, {"generate": [full]})
+    submit(ledger, lines(tmp_path, 1))
+    shown: set[str] = set()
+
+    async def run() -> float:
+        async with nodes(1, "--engine", ENGINE) as there:
+            made = asyncio.create_task(until_over(head(ledger, there, again_seconds=0.5)))
+            begin = asyncio.get_running_loop().time()
+            while not made.done():
+                shown.update(error.code for _, _, error in ledger.refusals())
+                await asyncio.sleep(0.02)
+            await made
+            return asyncio.get_running_loop().time() - begin
+
+    seconds = asyncio.run(run())
+    assert states(ledger) == {"j00": "aside"}
+    assert len(ledger.attempts()) == MOST_LOSSES
+    assert seconds >= 0.5 * (MOST_LOSSES - 1), "the card pauses"
+    assert shown == {"disk-full"}
+    job = ledger.job("j00")
+    assert job is not None
+    assert job.error is not None
+    assert job.error.code == "disk-full"
+
+
+@pytest.mark.parametrize("key", ["\u56fe" * 100, "a/b"])
+def test_a_key_may_hold_any_sign(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Two keys that differ in one sign never share a file."""
+    play(monkeypatch, {})
+    path = lines(tmp_path, 2)
+    rows = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+    rows[0]["key"], rows[1]["key"] = key, key[:-2] + "_" + key[-1]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    submit(ledger, path)
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            await until_over(head(ledger, there))
+
+    asyncio.run(run())
+    assert set(states(ledger).values()) == {"done"}
+    assert len(list(tmp_path.glob("j*.png"))) == 2
+
+
+@pytest.mark.logs("its answer cannot be used")
+def test_a_node_that_cannot_be_understood_is_given_up_and_attended_again(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, {})
+    submit(ledger, lines(tmp_path, 4))
+    reasons: set[str] = set()
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            there["node 0"].garbles = True
+            made = asyncio.create_task(until_over(head(ledger, there, again_seconds=1.0)))
+            while not made.done():
+                reasons.update(why for _, why in ledger.gone().values())
+                await asyncio.sleep(0.02)
+            await made
+            assert ledger.nodes().keys() == {"node 0"}
+            assert ledger.gone() == {}
+
+    asyncio.run(run())
+    assert set(states(ledger).values()) == {"done"}
+    assert len(reasons) == 1
+    assert all(job.deaths == 0 for job in ledger.in_state("done")), "no job is to blame"
+
+
+@pytest.mark.logs("it gets no jobs")
+def test_a_node_of_another_version_gets_no_jobs_until_it_has_this_one(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, {})
+    submit(ledger, lines(tmp_path, 1))
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            other = there["node 0"]
+            mine, other.version = other.version, "9.9"
+            made = asyncio.create_task(until_over(head(ledger, there, again_seconds=0.5)))
+            while not (gone := ledger.gone()):
+                await asyncio.sleep(0.02)
+            facts, why = gone["node 0"]
+            assert facts.version == "9.9"
+            assert "9.9" in why
+            other.version = mine
+            await made
+
+    asyncio.run(run())
+    assert states(ledger) == {"j00": "done"}
+
+
+def test_a_card_is_asked_again_what_fits_it(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs may need its memory by now."""
+    play(monkeypatch, {})
+    submit(ledger, lines(tmp_path, 1))
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE) as there:
+            made = asyncio.create_task(head(ledger, there, again_seconds=0.3).run())
+            while not ledger.is_over():
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.3)
+            assert there["node 0"].questions == 1
+            submit(ledger, lines(tmp_path, 2))
+            while not ledger.is_over():
+                await asyncio.sleep(0.02)
+            assert there["node 0"].questions >= 2
+            made.cancel()
+            await asyncio.gather(made, return_exceptions=True)
+
+    asyncio.run(run())
+    assert states(ledger) == {"j00": "done", "j01": "done"}
 
 
 def test_cancel_reaches_a_running_job(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

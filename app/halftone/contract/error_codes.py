@@ -163,6 +163,7 @@ ErrorCode = Literal[
     "train-no-memory",
     "farm-no-ray",
     "farm-start",
+    "farm-not-possible",
     "farm-token",
     "farm-bad-jobs",
     "farm-refused",

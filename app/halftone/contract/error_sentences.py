@@ -463,6 +463,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Install it as the guide says under “The farm”.",
     ),
     "farm-start": ("The farm could not be started: {detail}.", "See {log}."),
+    "farm-not-possible": ("The farm could not be started: {detail}.", "Correct it and try again."),
     "farm-token": (
         "The farm's token is missing or wrong.",
         "Copy the head's token file to this machine.",

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,7 +22,7 @@ from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.node import Node
-from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told
+from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.farm.tokens import environment
 
 LOOPBACK: Final = "127.0.0.1"
@@ -64,11 +64,12 @@ class RayProcess:
 
     def __init__(self, arguments: tuple[str, ...], token: Path, *, loopback: bool, works: bool) -> None:
         command = check_ray()
-        self.log = Path(tempfile.mkstemp(prefix="halftone-farm-", suffix=".log")[1])
+        descriptor, log_file = tempfile.mkstemp(prefix="halftone-farm-", suffix=".log")
+        self.log = Path(log_file)
         resources = ("--resources", msgspec.json.encode({_RESOURCE: 1}).decode()) if works else ()
         base = worker_environment(environment(token, loopback=loopback))
         base[_THREADS] = os.environ.get("OMP_NUM_THREADS", "")
-        with self.log.open("wb") as output:
+        with os.fdopen(descriptor, "wb") as output:
             self._process = subprocess.Popen(
                 [
                     str(command),
@@ -109,8 +110,8 @@ class RayProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    def leave(self) -> None:
-        """End it with all its processes."""
+    def leave(self, *, keep_log: bool = False) -> None:
+        """End it with all its processes. keep_log: an error names it."""
         self.end()
         try:
             self._process.wait(_LEAVE_SECONDS)
@@ -119,17 +120,33 @@ class RayProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # its own session: only what it started
         self._process.wait()
-        self.log.unlink(missing_ok=True)
+        if not keep_log:
+            self.log.unlink(missing_ok=True)
+
+
+class StartStopped(Exception):  # noqa: N818 - it is no error: the user asked for it
+    """The user stopped the farm before Ray was there."""
 
 
 class Cluster:
-    """Ray on the head. address: of this machine for other nodes; works: whether the head is a node, too. Enter it to start."""
+    """Ray on the head. address: of this machine for other nodes; works: whether the head is a node, too; stopping: looked at
+    while it starts. Enter it to start; raises HalftoneError farm-start, and StartStopped.
+    """
 
-    def __init__(self, token: Path, address: str = LOOPBACK, port: int = 0, *, works: bool = True) -> None:
+    def __init__(
+        self,
+        token: Path,
+        address: str = LOOPBACK,
+        port: int = 0,
+        *,
+        works: bool = True,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._token = token
         self._host = address
         self._port = port or _free_port(address)
         self._works = works
+        self._stopping = stopping
         self._folder = Path(tempfile.mkdtemp(prefix="halftone-farm-", dir="/tmp"))  # Ray's sockets need a short path
         self._process: RayProcess | None = None
         self._ports: dict[str, _RayNode] = {}
@@ -142,8 +159,8 @@ class Cluster:
     def __enter__(self) -> Self:
         try:
             self._start()
-        except BaseException:
-            self._leave()
+        except BaseException as error:
+            self._leave(keep_log=isinstance(error, HalftoneError))
             raise
         return self
 
@@ -162,6 +179,7 @@ class Cluster:
         self._process = RayProcess(arguments, self._token, loopback=loopback, works=self._works)
         until = time.monotonic() + _START_SECONDS
         while not _answers(self._host, self._port):
+            self._check_stop()
             if self._process.ended() is not None or time.monotonic() > until:
                 raise HalftoneError(
                     "farm-start", detail=self._process.said() or Words("Ray ended without a word"), log=str(self._process.log)
@@ -176,25 +194,31 @@ class Cluster:
             except (ConnectionError, RuntimeError) as error:  # the head's own node is not there yet
                 if self._process.ended() is not None or time.monotonic() > until:
                     raise HalftoneError("farm-start", detail=str(error), log=str(self._process.log)) from error
+                self._check_stop()
                 time.sleep(0.5)
             else:
+                self._check_stop()
                 return
 
-    def _leave(self) -> None:
+    def _check_stop(self) -> None:
+        if self._stopping():
+            raise StartStopped
+
+    def _leave(self, *, keep_log: bool = False) -> None:
         if (ray := sys.modules.get("ray")) is not None:
             ray.shutdown()
         if self._process is not None:
-            self._process.leave()
+            self._process.leave(keep_log=keep_log)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def nodes(self) -> Mapping[str, NodePort]:
-        """The nodes that live; an actor is started on each new one."""
+        """The nodes that live; an actor is started on each new one, and where the last one ended."""
         import ray  # pyright: ignore[reportMissingImports]
 
         known: list[dict[str, Any]] = await asyncio.to_thread(ray.nodes)
         alive = [one["NodeID"] for one in known if one["Alive"] and one["Resources"].get(_RESOURCE)]
         for name in alive:
-            if name not in self._ports:
+            if name not in self._ports or self._ports[name].ended:
                 self._ports[name] = _RayNode(name)
         return {name: self._ports[name] for name in alive}
 
@@ -206,7 +230,9 @@ class Cluster:
 
 
 class _RayNode:
-    """A node behind an actor of Ray. Nothing is repeated: the ledger alone says what is done again."""
+    """A node behind an actor of Ray. Nothing is repeated: the ledger alone says what is done again. ended: whether the actor's
+    process is gone.
+    """
 
     def __init__(self, name: str) -> None:
         import ray  # pyright: ignore[reportMissingImports]
@@ -214,20 +240,22 @@ class _RayNode:
 
         made: Any = ray.remote(NodeActor)
         here = NodeAffinitySchedulingStrategy(node_id=name, soft=False)
+        self.ended = False
         self._actor: Any = made.options(
             num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={_RESOURCE: 1}, scheduling_strategy=here
         ).remote()
 
     async def _call(self, method: str, *arguments: object) -> bytes:
-        from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
+        from ray.exceptions import RayActorError, RayError  # pyright: ignore[reportMissingImports]
 
         try:
             return await getattr(self._actor, method).remote(*arguments)
         except RayError as error:
-            raise NodeGoneError(str(error).splitlines()[0]) from error
+            self.ended = self.ended or isinstance(error, RayActorError)
+            raise NodeGoneError(str(error).partition("\n")[0]) from error
 
     async def describe(self) -> NodeFacts:
-        return msgspec.msgpack.decode(await self._call("describe"), type=NodeFacts)
+        return read_facts(await self._call("describe"))
 
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         answer = await self._call("weigh", card, msgspec.msgpack.encode(tasks))
@@ -286,11 +314,11 @@ class NodeActor:
 
 
 def join(address: str, token: Path) -> RayProcess:
-    """Start a node of a farm on this machine. Raises HalftoneError farm-start for an address on the loopback interface."""
+    """Start a node of a farm on this machine. Raises HalftoneError farm-not-possible for an address on the loopback interface."""
     host = address.rpartition(":")[0]
     if host in ("", LOOPBACK, "localhost", "::1"):
         why = Words("the head serves this machine's cards itself; start it with --address to let others join")
-        raise HalftoneError("farm-start", detail=why, log=address)
+        raise HalftoneError("farm-not-possible", detail=why)
     return RayProcess((f"--address={address}",), token, loopback=False, works=True)
 
 

@@ -1,6 +1,7 @@
 """The head of the farm: gives leases to nodes, takes results, and alone makes files. It knows nothing of Ray."""
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import time
@@ -9,16 +10,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from halftone import __version__
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, JobStarted, PictureReady
-from halftone.contract.wire import event_reader
+from halftone.contract.wire import WireError, event_reader
 from halftone.farm.ledger import Kind, Ledger
 from halftone.farm.placing import place, settle
 from halftone.farm.states import Failed, Lost
-from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told
+from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, OtherVersionError, Task, Told
 from halftone.farm.turns import LEASE_PICTURES, lease_size
 from halftone.gallery.made import list_made
 
@@ -27,7 +27,7 @@ LEASE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.5
 _TAKE_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 20.0
-"""After so long a job that did not fit a card is weighed again: other programs may have left it."""
+"""After so long a card is asked again about a kind of jobs: other programs may have left its memory, or need it now."""
 _AHEAD: Final = 1
 """Jobs that a card still has when it gets the next lease, so that it never waits."""
 _DEADLY: Final[frozenset[ErrorCode]] = frozenset({"worker-lost", "worker-given-up", "device-lost"})
@@ -36,6 +36,9 @@ _OF_THE_NODE: Final[frozenset[ErrorCode]] = frozenset(
     {"worker-start", "disk-full", "output-failed", "output-read-only", "output-folder-missing", "farm-model", "farm-memory"}
 )
 """Errors that say nothing about the job: another node may well do it."""
+
+_UNREADABLE: Final = (msgspec.MsgspecError, WireError, ValueError, KeyError)
+"""Errors about what a node said: they concern this node alone."""
 
 log = logging.getLogger(__name__)
 
@@ -47,26 +50,33 @@ class Weighed(NamedTuple):
     at: float
 
 
+_Answer = tuple[float, dict[str, ErrorFacts | None]]
+"""When a question began, and what the card said of each kind."""
+
+
 class _Attended:
     """A node, and what the head knows of it. running: keys of the jobs that its workers run."""
 
     def __init__(self, name: str, port: NodePort) -> None:
         self.name = name
         self.port = port
+        self.facts = NodeFacts(host="", version="", cards=())
         self.given: dict[tuple[str, int], str] = {}
         """(key, attempt) -> the card."""
         self.running: dict[str, int] = {}
         self.pictures: dict[str, tuple[PictureFacts, bytes]] = {}
         self.weighed: dict[tuple[str, str], Weighed] = {}
-        self.asking: dict[str, asyncio.Task[None]] = {}
+        self.asking: dict[str, asyncio.Task[_Answer]] = {}
         """Card -> the question that it has not answered yet: to hash a model may take minutes, in which the node is heard on."""
+        self.asked: dict[str, frozenset[str]] = {}
+        """Card -> the kinds of that question."""
         self.last: dict[str, str] = {}
         """Card -> the kind of its last lease: its models are there."""
 
 
 class Head:
-    """nodes: those that are there now, by a name that never comes back. lease_seconds, most: of a lease; record: list finished
-    pictures in this user's history.
+    """nodes: those that are there now, by name. lease_seconds, most: of a lease; record: list finished pictures in this user's
+    history; again_seconds: after so long a card is asked again whether a kind of jobs fits it.
     """
 
     def __init__(
@@ -77,14 +87,17 @@ class Head:
         lease_seconds: float = LEASE_SECONDS,
         most: int = LEASE_PICTURES,
         record: bool = True,
+        again_seconds: float = _AGAIN_SECONDS,
     ) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._seconds = lease_seconds
         self._most = most
         self._record = record
+        self._again = again_seconds
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._known: dict[str, Mapping[str, NodePort]] = {}
+        self._left: dict[str, float] = {}
+        """Node -> when it was given up."""
         self._cards = 0
         self.stopping = asyncio.Event()
 
@@ -108,32 +121,42 @@ class Head:
             if task.done() and (error := task.exception()) is not None:
                 raise error
         for name, port in (await self._nodes()).items():
-            if name not in self._tasks:
+            task = self._tasks.get(name)
+            if task is None or (task.done() and time.monotonic() - self._left.get(name, 0.0) > self._again):
                 self._tasks[name] = asyncio.create_task(self._attend(_Attended(name, port)))
         for job in self._ledger.expire():
             log.info("the lease of %s on %s is over; another node gets it", job.key, job.owner)
 
     async def _attend(self, node: _Attended) -> None:
-        """Work with a node until it is gone."""
+        """Work with a node until it is gone, or says what cannot be read."""
         try:
-            facts = await node.port.describe()
-            self._ledger.note_node(node.name, facts)
-            if facts.version != __version__:
-                log.warning("node %s has Halftone %s, the head %s: it gets no jobs", facts.host, facts.version, __version__)
-                return
-            self._cards += len(facts.cards)
+            node.facts = await node.port.describe()
+            self._ledger.note_node(node.name, node.facts)
+            self._cards += len(node.facts.cards)
             try:
-                await self._work(node, facts)
+                await self._work(node, node.facts)
             finally:
-                self._cards -= len(facts.cards)
+                self._cards -= len(node.facts.cards)
                 for task in node.asking.values():
                     task.cancel()
                 await asyncio.gather(*node.asking.values(), return_exceptions=True)
+        except OtherVersionError as other:
+            node.facts = other.facts
+            self._give_up(node, str(other))
         except NodeGoneError as gone:
-            log.info("node %s is gone: %s", node.name, gone)
-            error = ErrorFacts(code="worker-lost", facts={"cause": str(gone), "log": ""})
-            self._ledger.lost(node.name, node.running, error)
-            self._ledger.forget_node(node.name)
+            self._ledger.lost(node.name, node.running, ErrorFacts(code="worker-lost", facts={"cause": str(gone), "log": ""}))
+            self._give_up(node, str(gone), logging.INFO)
+        except _UNREADABLE as bad:
+            self._ledger.lost(node.name)
+            self._give_up(node, f"its answer cannot be used: {bad}")
+            with contextlib.suppress(NodeGoneError):  # then it does nothing any more
+                await node.port.cancel(tuple(f"{key}@{attempt}" for key, attempt in node.given))
+
+    def _give_up(self, node: _Attended, why: str, level: int = logging.WARNING) -> None:
+        """Give a node no more jobs; it is attended again after a pause."""
+        log.log(level, "node %s (%s) is given up: %s", node.facts.host, node.name, why)
+        self._ledger.note_gone(node.name, node.facts, why)
+        self._left[node.name] = time.monotonic()
 
     async def _work(self, node: _Attended, facts: NodeFacts) -> None:
         while True:
@@ -159,8 +182,7 @@ class Head:
         if not kinds:
             return
         self._ask(node, card, kinds)
-        known = {one.kind: node.weighed.get((card, one.kind)) for one in kinds}
-        fitting = [kind for kind, answer in known.items() if answer is not None and answer.error is None]
+        fitting = [one.kind for one in kinds if self._fits(node, card, one.kind)]
         fitting.sort(key=lambda kind: kind != node.last.get(card))
         size = lease_size(self._ledger.waiting_of(fitting), self._cards, self._most)
         lease = self._ledger.lease(node.name, card, fitting, size, self._seconds) if fitting else None
@@ -178,30 +200,45 @@ class Head:
         )
 
     def _ask(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
-        """Ask about kinds that the card was not asked about, or that did not fit some time ago. Raises what came of the last
-        question.
-        """
+        """Ask about kinds that the card was not asked about, or not for some time. Raises what came of the last question."""
         asking = node.asking.get(card)
         if asking is not None:
             if not asking.done():
                 return
             del node.asking[card]
-            asking.result()
-        now = time.monotonic()
-
-        def is_known(kind: str) -> bool:
-            known = node.weighed.get((card, kind))
-            return known is not None and (known.error is None or now - known.at < _AGAIN_SECONDS)
-
-        asked = [one for one in kinds if not is_known(one.kind)]
-        if asked:
+            self._answered(node, card, asking.result())
+        old = [one for one in kinds if (card, one.kind) in node.weighed and not self._is_fresh(node.weighed[card, one.kind])]
+        new = [one for one in kinds if (card, one.kind) not in node.weighed]
+        if asked := old or new:  # not at once: the models of new kinds may have to be hashed first
+            node.asked[card] = frozenset(one.kind for one in asked)
             node.asking[card] = asyncio.create_task(self._weigh(node, card, asked))
 
-    async def _weigh(self, node: _Attended, card: str, asked: list[Kind]) -> None:
+    def _is_fresh(self, answer: Weighed) -> bool:
+        return time.monotonic() - answer.at < self._again
+
+    def _fits(self, node: _Attended, card: str, kind: str) -> bool:
+        """Whether a card said so. An old answer counts only while the card answers another question, which may take minutes."""
+        answer = node.weighed.get((card, kind))
+        if answer is None or answer.error is not None:
+            return False
+        return self._is_fresh(answer) or (card in node.asking and kind not in node.asked[card])
+
+    async def _weigh(self, node: _Attended, card: str, asked: list[Kind]) -> _Answer:
         tasks = tuple(Task(key=one.kind, attempt=0, command=one.command, prints=one.prints) for one in asked)
-        for one, error in zip(asked, await node.port.weigh(card, tasks), strict=True):
-            node.weighed[card, one.kind] = Weighed(error, time.monotonic())
-            self._ledger.note_refusal(node.name, card, one.kind, error)
+        begun = time.monotonic()
+        errors = await node.port.weigh(card, tasks)
+        return begun, dict(zip((one.kind for one in asked), errors, strict=True))
+
+    def _answered(self, node: _Attended, card: str, answer: _Answer) -> None:
+        begun, errors = answer
+        for kind, error in errors.items():
+            known = node.weighed.get((card, kind))
+            if known is None or known.at <= begun:  # else a job of this kind failed meanwhile
+                self._note(node, card, kind, error)
+
+    def _note(self, node: _Attended, card: str, kind: str, error: ErrorFacts | None) -> None:
+        node.weighed[card, kind] = Weighed(error, time.monotonic())
+        self._ledger.note_refusal(node.name, card, kind, error)
 
     async def _drop(self, node: _Attended) -> None:
         """Cancel at the node what is no longer its: cancelled by the user, or given to another."""
@@ -215,7 +252,10 @@ class Head:
     # -- taking ------------------------------------------------------------------------------------------------------------
 
     def _hear(self, node: _Attended, told: Told) -> None:
-        for event, blob in event_reader().feed(told.frame):
+        events = event_reader().feed(told.frame)
+        if not events:
+            raise WireError("an unfinished message")
+        for event, blob in events:
             self._take(node, told, event, blob)
 
     def _take(self, node: _Attended, told: Told, event: AnyEvent, blob: bytes) -> None:
@@ -226,8 +266,11 @@ class Head:
                 node.pictures[told.key] = (event.facts, blob[: event.thumbnail_size])
             case JobEnded():
                 node.running.pop(told.key, None)
-                node.given.pop((told.key, told.attempt), None)
+                card = node.given.pop((told.key, told.attempt), None)
                 self._end(told, event, node.pictures.pop(told.key, None))
+                job = self._ledger.job(told.key)
+                if card is not None and job is not None and event.error is not None and event.error.code in _OF_THE_NODE:
+                    self._note(node, card, job.kind, event.error)
             case _:
                 pass
 
@@ -240,8 +283,10 @@ class Head:
         error = event.error
         if event.outcome == "done":
             error = ErrorFacts(code="farm-no-file", facts={"name": told.key})
-        if error is None or error.code in _OF_THE_NODE:
+        if error is None:
             self._ledger.tell(told.key, Lost(told.attempt))
+        elif error.code in _OF_THE_NODE:
+            self._ledger.tell(told.key, Lost(told.attempt, by_node=True, error=error))
         elif error.code in _DEADLY:
             self._ledger.tell(told.key, Lost(told.attempt, died=True, error=error))
         else:

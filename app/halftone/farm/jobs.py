@@ -59,7 +59,7 @@ def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], 
     """
     models, wanted = _Models(), list[Wanted]()
     keys, places = set[str](), set[str]()
-    for number, text in enumerate(read_text(path).splitlines(), start=1):
+    for number, text in enumerate(read_text(path).split("\n"), start=1):  # JSON may hold other line breaks
         if not text.strip():
             continue
         try:
@@ -122,7 +122,7 @@ def _output(request: PictureRequest) -> str:
 def _key(given: object, user: str, request: PictureRequest) -> str:
     if given is not None:
         if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= 100:
-            raise HalftoneError("farm-refused", name=str(given), why=Words("a key is a text of 1 to 100 signs"))
+            raise HalftoneError("farm-refused", name=str(given), why=Words("a key has 1 to 100 characters"))
         return given
     return hashlib.sha256(user.encode() + b"\0" + msgspec.msgpack.encode(request)).hexdigest()[:_DIGITS]
 

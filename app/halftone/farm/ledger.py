@@ -11,7 +11,8 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from halftone.contract.errors import ErrorFacts
+from halftone.contract.errors import ErrorFacts, HalftoneError
+from halftone.contract.wording import Words
 from halftone.farm.prints import ModelPrint
 from halftone.farm.states import OPEN, Again, Failed, Happening, Job, Leased, Lost, Placed, State, after
 from halftone.farm.talk import FarmCommand, NodeFacts
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS job (
     state TEXT NOT NULL,
     attempt INTEGER NOT NULL,
     deaths INTEGER NOT NULL,
+    losses INTEGER NOT NULL,
     lease TEXT,
     owner TEXT,
     place TEXT,
@@ -57,6 +59,7 @@ CREATE TABLE IF NOT EXISTS attempt (
     PRIMARY KEY (key, attempt)
 );
 CREATE TABLE IF NOT EXISTS node (owner TEXT PRIMARY KEY, facts BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS gone (owner TEXT PRIMARY KEY, facts BLOB NOT NULL, why TEXT NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS refusal (
     owner TEXT NOT NULL,
     card TEXT NOT NULL,
@@ -66,7 +69,9 @@ CREATE TABLE IF NOT EXISTS refusal (
 );
 CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL);
 """
+_GONE_SECONDS: Final = 86_400.0
 _FIELDS: Final = tuple(Job.__struct_fields__)
+_OPEN_STATES: Final = ", ".join(f"'{state}'" for state in OPEN)
 _COLUMNS: Final = ", ".join(_FIELDS)
 _command = msgspec.msgpack.Decoder(FarmCommand)
 _prints = msgspec.msgpack.Decoder(tuple[ModelPrint, ...])
@@ -130,7 +135,7 @@ class Ledger:
     def submit(self, wanted: Iterable[Wanted]) -> tuple[str, ...]:
         """File jobs, all or none; returns the keys of those that the ledger knows already, which stay as they are.
 
-        Raises sqlite3.IntegrityError where an open job has one of the outputs.
+        Raises HalftoneError farm-refused where an open job has one of the outputs.
         """
         known = list[str]()
         with self._change() as change:
@@ -139,6 +144,9 @@ class Ledger:
                 if change.execute("SELECT 1 FROM job WHERE key = ?", (one.job.key,)).fetchone():
                     known.append(one.job.key)
                     continue
+                if _is_taken(change, one.job.output):
+                    why = Words("a job that is not done has this output")
+                    raise HalftoneError("farm-refused", name=one.job.output, why=why)
                 self._greet(change, one.job.user, users)
                 change.execute(
                     "INSERT OR IGNORE INTO kind VALUES (?, ?, ?)",
@@ -226,7 +234,7 @@ class Ledger:
         rows = change.execute(f"SELECT {_COLUMNS} FROM job WHERE lease = ? AND state = 'leased'", (lease,)).fetchall()
         jobs = [_job(row) for row in rows]
         for job in jobs:
-            self._changed(change, job, Lost(job.attempt, job.key in running, error), outcome)
+            self._changed(change, job, Lost(job.attempt, died=job.key in running, error=error), outcome)
         change.execute("DELETE FROM lease WHERE lease = ?", (lease,))
         return jobs
 
@@ -237,6 +245,18 @@ class Ledger:
         with self._change() as change:
             job = self.job(key)
             return None if job is None else self._changed(change, job, happening)
+
+    def try_again(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Let all jobs wait again that did not end well; their keys, and those of jobs whose output an open job has by now."""
+        tried, taken = list[str](), list[str]()
+        with self._change() as change:
+            for job in self.in_state("failed", "aside", "cancelled"):
+                if _is_taken(change, job.output):
+                    taken.append(job.key)
+                else:
+                    self._changed(change, job, Again())
+                    tried.append(job.key)
+        return tuple(tried), tuple(taken)
 
     def move(self, key: str, place: str) -> None:
         """Note another name under which a file is about to appear."""
@@ -272,6 +292,7 @@ class Ledger:
         """Note a node as it is now, for `status`."""
         with self._change() as change:
             change.execute("INSERT OR REPLACE INTO node VALUES (?, ?)", (owner, msgspec.msgpack.encode(facts)))
+            change.execute("DELETE FROM gone WHERE owner = ?", (owner,))
 
     def note_refusal(self, owner: str, card: str, kind: str, error: ErrorFacts | None) -> None:
         """Note why a card cannot run a kind of jobs; None: it can."""
@@ -280,19 +301,29 @@ class Ledger:
             if error is not None:
                 change.execute("INSERT INTO refusal VALUES (?, ?, ?, ?)", (owner, card, kind, msgspec.msgpack.encode(error)))
 
-    def forget_node(self, owner: str) -> None:
+    def note_gone(self, owner: str, facts: NodeFacts, why: str) -> None:
+        """Note a node that gets no more jobs, and why, for `status`; for a day."""
+        now = self._now()
         with self._change() as change:
             change.execute("DELETE FROM node WHERE owner = ?", (owner,))
             change.execute("DELETE FROM refusal WHERE owner = ?", (owner,))
+            change.execute("DELETE FROM gone WHERE since < ?", (now - _GONE_SECONDS,))
+            change.execute("INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?)", (owner, msgspec.msgpack.encode(facts), why, now))
 
     def forget_nodes(self) -> None:
         """The head begins anew: so do all nodes."""
         with self._change() as change:
             change.execute("DELETE FROM node")
+            change.execute("DELETE FROM gone")
             change.execute("DELETE FROM refusal")
 
     def nodes(self) -> dict[str, NodeFacts]:
         return {owner: _node.decode(facts) for owner, facts in self._database.execute("SELECT owner, facts FROM node")}
+
+    def gone(self) -> dict[str, tuple[NodeFacts, str]]:
+        """Nodes that get no jobs, with what was known of them, and why."""
+        rows = self._database.execute("SELECT owner, facts, why FROM gone ORDER BY since")
+        return {owner: (_node.decode(facts), why) for owner, facts, why in rows}
 
     def refusals(self) -> tuple[tuple[str, str, ErrorFacts], ...]:
         """(node, kind, why) of every card that cannot run a kind of which jobs wait."""
@@ -343,7 +374,7 @@ class Ledger:
 
     def is_over(self) -> bool:
         """Whether nothing is left to do."""
-        return not self.in_state(*OPEN)
+        return not self._database.execute(f"SELECT EXISTS (SELECT 1 FROM job WHERE state IN ({_OPEN_STATES}))").fetchone()[0]
 
     def attempts(self) -> tuple[Attempt, ...]:
         return tuple(Attempt(*row) for row in self._database.execute("SELECT key, attempt, owner, outcome FROM attempt"))
@@ -365,6 +396,11 @@ def _waiting(change: sqlite3.Connection, kinds: tuple[str, ...] | None = None) -
     places = ", ".join("?" * len(kinds))
     where = f"state = 'waiting' AND kind IN ({places})"
     return dict(change.execute(f"SELECT user, COUNT(*) FROM job WHERE {where} GROUP BY user", kinds).fetchall())
+
+
+def _is_taken(change: sqlite3.Connection, output: str) -> bool:
+    """Whether an open job has this output."""
+    return change.execute(f"SELECT 1 FROM job WHERE output = ? AND state IN ({_OPEN_STATES})", (output,)).fetchone() is not None
 
 
 def _had(change: sqlite3.Connection) -> Mapping[str, int]:

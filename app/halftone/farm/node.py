@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import platform
 import shutil
@@ -169,7 +170,8 @@ class Node:
         return replace(command, job=task.name, request=request)
 
     def _output(self, task: Task, command: Generate) -> Path:
-        return self._scratch / f"{task.name.replace('/', '_')}{Path(command.request.output or '').suffix}"
+        name = hashlib.sha256(task.name.encode()).hexdigest()  # a key may hold any sign, and be longer than a file name
+        return self._scratch / f"{name}{Path(command.request.output or '').suffix}"
 
     def _hear(self, worker: _CardWorker, event: AnyEvent, blob: bytes) -> None:
         if isinstance(event, MemoryChanged):

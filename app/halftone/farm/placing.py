@@ -1,13 +1,13 @@
 """The head alone makes files: whole or not at all, once, and never over another file."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
 from typing import Final
 
-from halftone.contract.errors import HalftoneError
 from halftone.farm.ledger import Ledger
-from halftone.farm.states import Arrived, NotPlaced, Placed
+from halftone.farm.states import Arrived, Failed, NotPlaced, Placed
 from halftone.metadata.picture import free_name, output_error
 from halftone.settings.atomic import clear_once, create_atomically
 from halftone.settings.regular_files import open_regular
@@ -23,11 +23,11 @@ def digest_of(data: bytes) -> str:
 
 
 def place(ledger: Ledger, key: str, attempt: int, data: bytes) -> Path | None:
-    """Write the result of a job's attempt, under the next free name where its own is taken meanwhile; its place. None for an
-    attempt that is no longer the job's: nothing is written.
+    """Write the result of a job's attempt, under the next free name where its own is taken meanwhile; its place. None where
+    nothing is written: the attempt is no longer the job's, or the job failed, as no file can be written there.
 
     The ledger says first which bytes will appear where: a head that ends in between finds out from the file alone whether it
-    was made. Raises HalftoneError output-* and disk-full; the job then waits again.
+    was made. Raises HalftoneError disk-full, which concerns all jobs; this one then waits again.
     """
     job = ledger.job(key)
     if job is None:
@@ -40,14 +40,21 @@ def place(ledger: Ledger, key: str, attempt: int, data: bytes) -> Path | None:
     try:
         path = _created(ledger, key, path, data)
     except OSError as error:
-        ledger.tell(key, NotPlaced())
-        raise output_error(error, path, len(data)) from error
+        found = output_error(error, path, len(data))
+        if found.code == "disk-full":
+            ledger.tell(key, NotPlaced())
+            raise found from error
+        ledger.tell(key, Failed(attempt, found.as_facts()))
+        return None
     ledger.tell(key, Placed())
     return path
 
 
 def _created(ledger: Ledger, key: str, path: Path, data: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # a file has the folder's name
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from error
     for _ in range(_ATTEMPTS):
         try:
             create_atomically(path, data)
@@ -56,8 +63,7 @@ def _created(ledger: Ledger, key: str, path: Path, data: bytes) -> Path:
             ledger.move(key, str(path))
         else:
             return path
-    ledger.tell(key, NotPlaced())
-    raise HalftoneError("output-exists", path=str(path))
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def settle(ledger: Ledger) -> tuple[int, int]:

@@ -1,30 +1,35 @@
 """Runs the head until it is stopped or has nothing left to do, and joins other machines to it."""
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.farm.cluster import LOOPBACK, Cluster, check_ray, join
+from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, check_ray, join
 from halftone.farm.head import Head
 from halftone.farm.ledger import Ledger, ledger_file
 from halftone.farm.placing import settle, unsound
-from halftone.farm.states import Again
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed
+
+_SIGNALS: Final = tuple(one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP"))
+"""What asks a head or a node to end; Windows lacks the last."""
 
 
 class Settled(NamedTuple):
     """there: files that were about to appear and did; lost: those that did not, and leases of the head that ended, all of which
-    wait again; again: jobs that are tried again; unsound: files of finished jobs that are gone or changed.
+    wait again; again: jobs that are tried again; taken: keys of those that are not, as an open job has their output; unsound:
+    files of finished jobs that are gone or changed.
     """
 
     there: int
     lost: int
     again: int
+    taken: tuple[str, ...]
     unsound: tuple[str, ...]
 
 
@@ -40,17 +45,22 @@ def run_head(
     check_ray()
     with claimed(head_mark()) as free:
         if not free:
-            raise HalftoneError("farm-start", detail=Words("a head of this user runs already"), log=str(head_mark()))
+            raise HalftoneError("farm-not-possible", detail=Words("a head of this user runs already"))
         asyncio.run(_run_head(ready, address, port, works=works, until_over=until_over))
 
 
 async def _run_head(ready: Callable[[str, Path], object], address: str, port: int, *, works: bool, until_over: bool) -> None:
-    token = token_file()
-    with Cluster(token, address, port, works=works) as cluster, Ledger() as ledger:
+    token, stop = token_file(), Stop()
+    with (
+        stop.by_signals(),
+        Ledger() as ledger,
+        contextlib.suppress(StartStopped),
+        Cluster(token, address, port, works=works, stopping=lambda: stop.asked) as cluster,
+    ):
+        stop.listen()  # Ray puts a handler of its own there
         head = Head(ledger, cluster.nodes)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, head.stopping.set)
+        stop.call(lambda: loop.call_soon_threadsafe(head.stopping.set))
         ready(cluster.address, token)
         try:
             await head.run(until_over=until_over)
@@ -58,30 +68,59 @@ async def _run_head(ready: Callable[[str, Path], object], address: str, port: in
             await cluster.close_nodes()
 
 
+class Stop:
+    """Whether a signal asked for the end. Use it in the main thread."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._then: Callable[[], object] | None = None
+
+    def call(self, then: Callable[[], object]) -> None:
+        """Call this at the signal; now, where it came already."""
+        self._then = then
+        if self.asked:
+            then()
+
+    def listen(self) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, self._hear)
+
+    @contextlib.contextmanager
+    def by_signals(self) -> Generator[None]:
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.listen()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, _number: int, _frame: object) -> None:
+        self.asked = True
+        if self._then is not None:
+            self._then()
+
+
 def run_node(address: str, token: str | None, ready: Callable[[], object]) -> None:
     """Be a node until it is stopped, or the head is gone. Raises HalftoneError farm-*."""
     check_ray()
-    process = join(address, given_token(token))
-    stopped = False
-
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopped
-        stopped = True
-        process.end()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        ready()
-        process.wait()
-        said = process.said()
-    finally:
-        process.leave()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if not stopped:
+    stop, lost = Stop(), False
+    with stop.by_signals():
+        process = join(address, given_token(token))
+        try:
+            stop.call(process.end)
+            ready()
+            process.wait()
+            said = process.said()
+            lost = not stop.asked
+        finally:
+            process.leave(keep_log=lost)
+    if lost:
         if "authentication" in said.lower() or "token" in said.lower():
+            process.log.unlink(missing_ok=True)
             raise HalftoneError("farm-token", details=said)
-        raise HalftoneError("farm-start", detail=Words("this node lost the head, or never reached it"), log=address, details=said)
+        why = Words("this node lost the head, or never reached it")
+        raise HalftoneError("farm-start", detail=why, log=str(process.log), details=said)
 
 
 def settled(*, again: bool) -> Settled:
@@ -92,7 +131,5 @@ def settled(*, again: bool) -> Settled:
     with claimed(head_mark()) as free, Ledger() as ledger:
         there, lost = settle(ledger) if free else (0, 0)
         lost += ledger.forget_leases() if free else 0
-        tried = [job for job in ledger.in_state("failed", "aside", "cancelled") if again]
-        for job in tried:
-            ledger.tell(job.key, Again())
-        return Settled(there, lost, len(tried), unsound(ledger))
+        tried, taken = ledger.try_again() if again else ((), ())
+        return Settled(there, lost, len(tried), taken, unsound(ledger))

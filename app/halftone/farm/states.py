@@ -9,16 +9,19 @@ from halftone.contract.errors import ErrorFacts
 
 State = Literal["waiting", "leased", "placing", "done", "failed", "aside", "cancelled"]
 """waiting: for a card; leased: given to one; placing: its result is at the head, and its file is about to appear; done: the file
-is there; failed: with an error that another attempt would meet again; aside: it ended two workers."""
+is there; failed: with an error that another attempt would meet again; aside: it ended two workers, or nodes failed it thrice."""
 
 MOST_DEATHS: Final = 2
 """Workers that a job may end before it is set aside."""
+MOST_LOSSES: Final = 3
+"""Attempts that may fail for a reason of the node, such as a full disk, before the job is set aside."""
 OPEN: Final[tuple[State, ...]] = ("waiting", "leased", "placing")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the ledger. kind: jobs of one kind need the same models and the same memory; attempt: counts from 1, 0 before the
-    first; deaths: workers that ended while they ran it; place, digest: the file as it is about to appear, and its SHA-256.
+    first; deaths: workers that ended while they ran it; losses: attempts that failed for a reason of the node; place, digest: the
+    file as it is about to appear, and its SHA-256.
     """
 
     key: str
@@ -28,6 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     state: State = "waiting"
     attempt: int = 0
     deaths: int = 0
+    losses: int = 0
     lease: str | None = None
     owner: str | None = None
     place: str | None = None
@@ -43,10 +47,13 @@ class Leased(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The attempt will give no result. died: a worker ended while it ran the job; error: what is known of that."""
+    """The attempt will give no result. died: a worker ended while it ran the job; by_node: it failed for a reason of the node;
+    error: what is known of that.
+    """
 
     attempt: int
     died: bool = False
+    by_node: bool = False
     error: ErrorFacts | None = None
 
 
@@ -67,9 +74,9 @@ class NotPlaced(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """It ended with an error. attempt: None for one that was never begun."""
+    """It ended with an error, at the node or when its file was to be written."""
 
-    attempt: int | None
+    attempt: int
     error: ErrorFacts
 
 
@@ -102,25 +109,25 @@ def after(job: Job, happening: Happening) -> Job | None:
         case NotPlaced():
             return replace(job, state="waiting", place=None, digest=None) if job.state == "placing" else None
         case Failed():
-            begun = happening.attempt is not None
-            if not (_is_running(job, happening.attempt) if begun else job.state == "waiting"):
+            if job.state not in ("leased", "placing") or job.attempt != happening.attempt:
                 return None
-            return replace(_free(job), state="failed", error=happening.error)
+            return replace(_free(job), state="failed", place=None, digest=None, error=happening.error)
         case Cancelled():
             return replace(_free(job), state="cancelled") if job.state in ("waiting", "leased") else None
         case Again():
             again = job.state in ("failed", "aside", "cancelled")
-            return replace(job, state="waiting", deaths=0, error=None) if again else None
+            return replace(job, state="waiting", deaths=0, losses=0, error=None) if again else None
 
 
-def _is_running(job: Job, attempt: int | None) -> bool:
+def _is_running(job: Job, attempt: int) -> bool:
     return job.state == "leased" and job.attempt == attempt
 
 
 def _after_loss(job: Job, loss: Lost) -> Job:
-    deaths = job.deaths + loss.died
-    aside = deaths >= MOST_DEATHS
-    return replace(_free(job), state="aside" if aside else "waiting", deaths=deaths, error=loss.error if aside else None)
+    deaths, losses = job.deaths + loss.died, job.losses + loss.by_node
+    aside = deaths >= MOST_DEATHS or losses >= MOST_LOSSES
+    state: State = "aside" if aside else "waiting"
+    return replace(_free(job), state=state, deaths=deaths, losses=losses, error=loss.error if aside else None)
 
 
 def _free(job: Job) -> Job:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 import msgspec
 
+from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine, Generate
@@ -56,10 +57,39 @@ class NodeGoneError(Exception):
     """The node is not there any more."""
 
 
-class NodePort(Protocol):
-    """A node as the head sees it, wherever it runs. Every call may raise NodeGoneError."""
+class OtherVersionError(Exception):
+    """The node has another version of Halftone. facts: what can be read of it."""
 
-    async def describe(self) -> NodeFacts: ...
+    def __init__(self, facts: NodeFacts) -> None:
+        self.facts = facts
+        super().__init__(f"it has Halftone {facts.version}, the head {__version__}: it gets no jobs")
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """What the facts of a node of any version have."""
+
+    host: str
+    version: str
+
+
+def read_facts(data: bytes) -> NodeFacts:
+    """Decode what a node says of itself. Raises OtherVersionError before anything is read that another version may have changed,
+    and msgspec.MsgspecError.
+    """
+    known = msgspec.msgpack.decode(data, type=_Version)
+    if known.version != __version__:
+        raise OtherVersionError(NodeFacts(host=known.host, version=known.version, cards=()))
+    return msgspec.msgpack.decode(data, type=NodeFacts)
+
+
+class NodePort(Protocol):
+    """A node as the head sees it, wherever it runs. Every call may raise NodeGoneError, and msgspec.MsgspecError for an answer
+    that cannot be read.
+    """
+
+    async def describe(self) -> NodeFacts:
+        """Raises OtherVersionError."""
+        ...
 
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         """Why each of these cannot run on a card now, None where it can."""

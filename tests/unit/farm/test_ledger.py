@@ -1,7 +1,6 @@
 """The ledger and the files of the head: once each, whatever ends in between."""
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.messages import Generate
 from halftone.contract.request import PictureRequest
+from halftone.farm import placing
 from halftone.farm.ledger import Ledger, Wanted
 from halftone.farm.placing import digest_of, place, settle, unsound
 from halftone.farm.states import Arrived, Cancelled, Failed, Job, Placed
@@ -84,12 +84,17 @@ def test_two_open_jobs_never_have_one_output(ledger: Ledger, tmp_path: Path) -> 
     ledger.submit(jobs(tmp_path, "a"))
     (second,) = jobs(tmp_path, "a")
     other = Wanted(Job(key="other", user="ann", kind="k", output=second.job.output), second.command, ())
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(HalftoneError, match=r"a\.png") as caught:
         ledger.submit([*jobs(tmp_path, "c"), other])
+    assert caught.value.code == "farm-refused"
     assert ledger.job("c") is None, "all or none"
     ledger.tell("a", Cancelled())
     ledger.submit([other])
     assert state(ledger, "other") == "waiting"
+    assert ledger.try_again() == ((), ("a",))
+    ledger.tell("other", Cancelled())
+    assert ledger.try_again() == (("a",), ("other",)), "the first that was submitted"
+    assert state(ledger, "a") == "waiting"
 
 
 def test_a_node_that_comes_back_after_its_lease_was_given_away(ledger: Ledger, tmp_path: Path, clock: Clock) -> None:
@@ -191,13 +196,46 @@ def test_a_foreign_file_or_none_is_never_taken_as_done(ledger: Ledger, tmp_path:
         assert (tmp_path / "a.png").read_bytes() == there
 
 
-def test_a_file_that_cannot_be_written_leaves_the_job_waiting(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_fails_its_job_alone(ledger: Ledger, tmp_path: Path) -> None:
     (tmp_path / "folder").write_bytes(b"no folder")
-    ledger.submit(jobs(tmp_path / "folder", "a"))
+    ledger.submit([*jobs(tmp_path / "folder", "a"), *jobs(tmp_path, "b", "n" * 300)])
     leased(ledger)
-    with pytest.raises(HalftoneError, match=r"folder"):
+    assert place(ledger, "a", 1, DATA) is None
+    assert place(ledger, "n" * 300, 1, DATA) is None
+    assert place(ledger, "b", 1, DATA) == tmp_path / "b.png"
+    failed = {job.key: job.error.code for job in ledger.in_state("failed") if job.error is not None}
+    assert failed == {"a": "output-not-folder", "n" * 300: "output-failed"}
+    assert settle(ledger) == (0, 0)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a device that is always full")
+def test_a_full_disk_stops_the_head_and_leaves_the_job_waiting(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.submit(jobs(tmp_path, "a"))
+    leased(ledger)
+
+    def full(_path: Path, data: bytes) -> None:
+        with open("/dev/full", "wb", buffering=0) as file:
+            file.write(data)
+
+    monkeypatch.setattr(placing, "create_atomically", full)
+    with pytest.raises(HalftoneError) as caught:
         place(ledger, "a", 1, DATA)
+    assert caught.value.code == "disk-full"
     assert state(ledger, "a") == "waiting"
+
+
+def test_whether_anything_is_left_to_do(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.is_over()
+    ledger.submit(jobs(tmp_path, "a"))
+    assert not ledger.is_over()
+    leased(ledger)
+    assert not ledger.is_over()
+    ledger.tell("a", Arrived(1, str(tmp_path / "a.png"), digest_of(DATA)))
+    assert not ledger.is_over()
+    ledger.tell("a", Placed())
+    assert ledger.is_over()
 
 
 def test_no_unfinished_file_is_left(ledger: Ledger, tmp_path: Path) -> None:

@@ -121,6 +121,14 @@ def test_lines_become_jobs_with_a_seed_and_a_key_of_their_own(tmp_path: Path) ->
     assert larger[0].job.kind != wanted[0].job.kind
 
 
+def test_a_line_ends_where_json_says(tmp_path: Path) -> None:
+    prompt = "a\u2028red\u0085sun"
+    row = json.dumps({"prompt": prompt, "output": str(tmp_path / "a.png")}, ensure_ascii=False)
+    (wanted,) = read(tmp_path, f"{row}\r")
+    assert isinstance(wanted.command, Generate)
+    assert wanted.command.request.prompt == prompt
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -4,6 +4,7 @@ import pytest
 
 from halftone.contract.errors import ErrorFacts
 from halftone.farm.states import (
+    MOST_LOSSES,
     Again,
     Arrived,
     Cancelled,
@@ -43,8 +44,9 @@ PLACING = Job(key="a", state="placing", attempt=2, place="/a.png", digest="d")
         (PLACING, Lost(2), None),
         (LEASED, Failed(2, ERROR), "failed"),
         (LEASED, Failed(1, ERROR), None),
-        (WAITING, Failed(None, ERROR), "failed"),
-        (LEASED, Failed(None, ERROR), None),
+        (PLACING, Failed(2, ERROR), "failed"),
+        (PLACING, Failed(1, ERROR), None),
+        (WAITING, Failed(2, ERROR), None),
         (WAITING, Cancelled(), "cancelled"),
         (LEASED, Cancelled(), "cancelled"),
         (PLACING, Cancelled(), None),
@@ -76,6 +78,21 @@ def test_a_job_that_ends_two_workers_is_set_aside_with_the_last_error() -> None:
     tried = after(twice, Again())
     assert tried is not None
     assert (tried.state, tried.deaths, tried.error) == ("waiting", 0, None)
+
+
+def test_a_job_that_nodes_fail_too_often_is_set_aside() -> None:
+    job: Job | None = WAITING
+    for number in range(1, MOST_LOSSES + 1):
+        assert job is not None
+        assert job.state == "waiting"
+        job = after(job, Leased("l", "n"))
+        assert job is not None
+        job = after(job, Lost(number, by_node=True, error=ERROR))
+    assert job is not None
+    assert (job.state, job.losses, job.deaths, job.error) == ("aside", MOST_LOSSES, 0, ERROR)
+    tried = after(job, Again())
+    assert tried is not None
+    assert (tried.state, tried.losses, tried.error) == ("waiting", 0, None)
 
 
 def test_a_lost_node_that_did_not_die_of_the_job_counts_no_death() -> None:

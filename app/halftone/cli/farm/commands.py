@@ -89,7 +89,7 @@ def check(
     from halftone.session.models.model_list import models_in
 
     if not all_:
-        raise HalftoneError("setting-bad-value", name="--all", value=Words("not given"), allowed=Words("given"))
+        raise typer.BadParameter("Use --all to check every model of your folders.")
     saved = load()
     models = [facts.id for facts in models_in(saved.model_folders).listed if facts.pipeline or facts.format == "diffusers"]
     wanted, left = checks(models, Path(output), "thorough" if thorough else "quick", user or getpass.getuser(), saved)
@@ -106,7 +106,12 @@ def _tell_filed(filed: int, known: int, *, as_json: bool) -> None:
 
         put({"schema": SCHEMA, "submitted": filed, "known": known})
         return
-    say(f"{filed} jobs were handed in." + (f" {known} were known already." if known else ""))
+    told = _counted("{0} jobs were submitted.", filed, "1 job was submitted.")
+    say(told + (f" {_counted('{0} were known already.', known, '1 was known already.')}" if known else ""))
+
+
+def _counted(words: str, count: int, one: str) -> str:
+    return one if count == 1 else words.format(count)
 
 
 def status(json: flags.Json = False) -> None:
@@ -114,26 +119,30 @@ def status(json: flags.Json = False) -> None:
     from halftone.farm.ledger import Ledger
 
     with Ledger() as ledger:
-        counts, nodes, refused = ledger.counts(), ledger.nodes(), ledger.refusals()
+        counts, nodes, gone, refused = ledger.counts(), ledger.nodes(), ledger.gone(), ledger.refusals()
         ended = ledger.in_state("failed", "aside")
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
         waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
-        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "ended": ends, "refused": waits})
+        left = [{"node": node, "host": facts.host, "version": facts.version, "why": why} for node, (facts, why) in gone.items()]
+        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "gone": left, "ended": ends, "refused": waits})
         return
     for user, states in sorted(counts.items()):
         say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
     for name, facts in nodes.items():
         cards = ", ".join(f"{card.device.name} ({card.device.id})" for card in facts.cards)
-        say(f"Node {facts.host} ({name[:8]}): {cards}")
+        say(f"Node {facts.host} ({name[:8]}, Halftone {facts.version}): {cards}")
+    for name, (facts, why) in gone.items():
+        known = f"{facts.host} ({name[:8]}, Halftone {facts.version})" if facts.host else name[:8]
+        say(f"Node {known} gets no jobs: {why}")
     for node, kind, error in refused:
         say(f"Jobs of kind {kind} wait: not on node {node[:8]}. {_why(error)}")
     for job in ended:
         say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
     if not counts:
-        say("No job was handed in yet.")
+        say("No job was submitted yet.")
 
 
 def _why(error: ErrorFacts | None) -> str:
@@ -150,15 +159,15 @@ def cancel(
     from halftone.farm.states import Cancelled
 
     if bool(keys) == all_:
-        raise HalftoneError("setting-bad-value", name="KEY", value=Words("not given"), allowed=Words("keys of jobs, or --all"))
+        raise typer.BadParameter("Name the jobs, or use --all.")
     with Ledger() as ledger:
         waiting = [job.key for job in ledger.in_state("waiting", "leased") if user in (None, job.user)]
         wanted = waiting if all_ else keys or []
         done = [key for key in wanted if ledger.tell(key, Cancelled()) is not None]
     for key in wanted:
         if key not in done:
-            say(f"{key} is no job that waits or runs.", err=True)
-    say(f"{len(done)} jobs were cancelled.")
+            say(f"There is no waiting or running job {key}.", err=True)
+    say(_counted("{0} jobs were cancelled.", len(done), "1 job was cancelled."))
 
 
 def resume(
@@ -177,7 +186,11 @@ def resume(
 
         put({"schema": SCHEMA, **found._asdict()})
     else:
-        say(f"{found.there} files were there already, {found.lost} jobs wait again, {found.again} are tried again.")
+        say(_counted("{0} unfinished files were there already.", found.there, "1 unfinished file was there already."))
+        say(_counted("{0} jobs wait again.", found.lost, "1 job waits again."))
+        say(_counted("{0} jobs are tried again.", found.again, "1 job is tried again."))
+        for key in found.taken:
+            say(f"{key} is not tried again: a job that is not done has its output.", err=True)
         for path in found.unsound:
             say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
     raise typer.Exit(1 if found.unsound else 0)

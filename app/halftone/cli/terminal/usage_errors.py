@@ -61,7 +61,7 @@ def _other(complaint: str, context: Any, command: str) -> tuple[Fact, Fact]:
         extra = complaint[complaint.find("(", complaint.find(")")) + 1 : -1]
         problem = Words("{0} does not know what to do with “{1}”", (command, extra))
         return problem, Words("Quote values that contain spaces. ")
-    return complaint, ""
+    return complaint.removeprefix("Invalid value: "), ""
 
 
 def _name(parameter: Any) -> Words | str:
