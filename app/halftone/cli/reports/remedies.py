@@ -55,7 +55,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "repair-eight-bits": _APPLY,
     "repair-several-files": _APPLY,
 }
-"""Remedies that differ from the window's. {settings}: the settings file; {check}, {convert}, {fetch}, {upscale}, {example}: commands."""
+"""Remedies that differ from the window's. {settings}: the settings file; the other names are commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {
     "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
     "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
