@@ -59,6 +59,8 @@ def describe(model: str) -> ModelFacts:
     Raises HalftoneError model-missing, model-empty-folder, model-not-a-model, model-truncated, model-bad-header, model-pickle,
     model-incomplete or model-load-failed. Reads headers only: milliseconds.
     """
+    if model.lower() == POCKET and not os.path.lexists(model):
+        model = POCKET  # the guide writes it with a capital
     path = resources() / POCKET if model == POCKET else _path(model)
     try:
         if os.path.isdir(path):

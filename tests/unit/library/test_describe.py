@@ -279,3 +279,11 @@ def test_a_guider_and_a_tokenizer_of_bytes_are_parts(tmp_path: Path) -> None:
     write_json(root / "tokenizer_2" / "tokenizer_config.json", {"tokenizer_class": "CLIPTokenizer"})
     (root / "guider" / "guider_config.json").write_text("{}")
     assert "tokenizer_2/tokenizer.json" in str(refusal(root))
+
+
+def test_the_demo_model_is_found_by_its_name_as_the_guide_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert describe("Pocket") == describe("pocket")
+    (tmp_path / "Pocket").mkdir()
+    with pytest.raises(HalftoneError):
+        describe("Pocket")
