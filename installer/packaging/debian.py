@@ -18,6 +18,8 @@ MAINTAINER: Final = "Halftone developers <developers@halftone.org>"
 PROGRAM: Final = "usr/lib/halftone"
 MACHINES: Final = {"linux-x86_64": "amd64", "linux-aarch64": "arm64"}
 """Target -> its name in Debian."""
+_LEVEL: Final = 6
+"""Of xz."""
 _HERE: Final = os.path.join(ROOT, "installer", "packaging", "linux")
 _SUMMARY: Final = "generate pictures on your own GPU, never a black one without a reason"
 _DESCRIPTION: Final = """\
@@ -51,15 +53,15 @@ def desktop_files(made: Release) -> dict[str, Entry]:
     }
 
 
-def build(cache: str, target: str, made: Release, folder: str) -> str:
-    """Write the package; returns its path. Raises LaunchError as `payload`, CalledProcessError."""
+def build(cache: str, target: str, made: Release, folder: str, level: int = _LEVEL) -> str:
+    """Write the package; returns its path. level: of compression. Raises LaunchError as `payload`, CalledProcessError."""
     machine = MACHINES[target]
     path = os.path.join(folder, f"halftone_{made.version}_{machine}.deb")
-    write_package(payload(cache, target, "deb", made), machine, made, path)
+    write_package(payload(cache, target, "deb", made), machine, made, path, level)
     return path
 
 
-def write_package(program: Mapping[str, Entry], machine: str, made: Release, path: str) -> None:
+def write_package(program: Mapping[str, Entry], machine: str, made: Release, path: str, level: int = _LEVEL) -> None:
     """Write a package whose program's folder holds these files. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as root:
         files = {f"{PROGRAM}/{name}": entry for name, entry in program.items()}
@@ -70,7 +72,7 @@ def write_package(program: Mapping[str, Entry], machine: str, made: Release, pat
         files["DEBIAN/md5sums"] = Entry(_sums(files))
         write_tree(files, root, made.epoch)
         environ = {**os.environ, "SOURCE_DATE_EPOCH": str(made.epoch)}
-        command = ("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path)
+        command = ("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", root, path)
         subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
 
 
