@@ -1,12 +1,13 @@
 """Steps are data; this runs them. Output goes to the log, a refusal becomes one sentence, and no child outlives the launcher."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple
 
@@ -38,8 +39,30 @@ class StoppedError(Exception):
     """The person (Ctrl-C) or the system (SIGTERM, closed terminal) wants the set-up to end now."""
 
 
+class _Held:
+    """Whether a stop has to wait, and the signal that waits."""
+
+    on = False
+    number = 0
+
+
 def raise_stopped(number: int, _frame: FrameType | None) -> None:
+    if _Held.on:
+        _Held.number = number
+        return
     raise StoppedError(signal.Signals(number).name)
+
+
+@contextlib.contextmanager
+def stops_held() -> Generator[None]:
+    """Let a stop wait until a child is started and known: one that comes between would leave the child running."""
+    _Held.on, _Held.number = True, 0
+    try:
+        yield
+    finally:
+        _Held.on = False
+    if _Held.number:
+        raise StoppedError(signal.Signals(_Held.number).name)
 
 
 def stop_on_signals() -> None:
@@ -74,16 +97,21 @@ def run(
     """Run one command to its end (or `limit` seconds) with its output in the log, showing the elapsed time meanwhile."""
     reporter.note("$ " + " ".join(argv))
     with tempfile.TemporaryFile() as capture:
+        child = None
         try:
-            child = subprocess.Popen(argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture)
-        except OSError as error:
-            reporter.note(str(error))
-            return Outcome(127, str(error))
-        try:
+            try:
+                with stops_held():
+                    child = subprocess.Popen(
+                        argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture
+                    )
+            except OSError as error:
+                reporter.note(str(error))
+                return Outcome(127, str(error))
             wait(child, reporter, limit)
         finally:
-            if child.poll() is None:
+            if child is not None and child.poll() is None:
                 end(child)
+        assert child is not None
         capture.seek(max(0, capture.seek(0, os.SEEK_END) - TAIL))
         output = capture.read().decode("utf-8", "replace")
     reporter.note(f"{output.rstrip()}\n(exit status {child.returncode})")

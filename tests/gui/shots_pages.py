@@ -242,7 +242,7 @@ def searched() -> SettingsPage:
 
 _OFFER = Offer(
     version="0.3.0",
-    present="0.1.0",
+    current="0.1.0",
     date="2026-11-25",
     source="https://updates.example.org/halftone/halftone-linux-x86_64.update",
     size=31_240_000,

@@ -220,6 +220,29 @@ with words.open_log(home) as log:
 """
 
 
+@pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals")
+def test_a_stop_in_the_midst_of_a_start_waits_until_the_child_is_known() -> None:
+    """Else nobody would end the child."""
+    reached: list[bool] = []
+
+    def start() -> None:
+        with runner.stops_held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            reached.append(True)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    runner.stop_on_signals()
+    try:
+        with pytest.raises(runner.StoppedError, match="SIGTERM"):
+            start()
+        with pytest.raises(runner.StoppedError):
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert reached == [True]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals and a named pipe")
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_set_up_ended_half_way_leaves_the_old_environment(home: Path, reporter: words.Reporter, number: str) -> None:
