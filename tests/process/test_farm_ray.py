@@ -24,6 +24,7 @@ from tests.helpers.writing import recorder
 
 from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics
+from halftone.farm.cluster import RayProcess
 from halftone.farm.ledger import Ledger
 from halftone.farm.tokens import environment, token_file
 
@@ -137,6 +138,26 @@ def test_on_loopback_nothing_else_listens_and_no_token_is_kept_out(tmp_path: Pat
         assert not kept_out(address, environment(token_file(), loopback=True))
         assert kept_out(address, environment(other, loopback=True)), "a wrong token"
         assert kept_out(address, {**environment(other, loopback=True), "RAY_AUTH_MODE": "disabled"}), "no token"
+
+
+def test_a_head_that_is_stopped_while_ray_starts_leaves_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "head.log", "head") as process:
+        if not until(lambda: len(processes(process.pid)) > 1, process):
+            pytest.skip(f"this machine is too slow for Ray: {(tmp_path / 'head.log').read_text()[-300:]}")
+    assert process.returncode == 0, (tmp_path / "head.log").read_text()
+    assert "head runs" not in (tmp_path / "head.log").read_text()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_log_of_a_ray_that_did_not_start_is_kept_where_an_error_names_it(kept: bool) -> None:
+    process = RayProcess(("--no-such-option",), token_file(), loopback=True, works=False)
+    try:
+        assert process.wait() != 0
+        assert "no-such-option" in process.said()
+    finally:
+        process.leave(keep_log=kept)
+    assert process.log.exists() == kept
+    process.log.unlink(missing_ok=True)
 
 
 def test_a_node_that_is_killed_costs_nothing_but_its_leases(tmp_path: Path) -> None:
