@@ -184,7 +184,7 @@ def test_marks_are_searched_for_as_they_are(mark: str) -> None:
         ("LoRA", "loras"),
         ("train", "training"),
         ("inpaint", "image-to-image"),
-        ("gguf", "loras"),
+        ("gguf", "models"),
         ("overclocking", "troubles"),
     ],
 )
