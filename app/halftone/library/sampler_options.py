@@ -4,9 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import NOISE_SEED_DELTA, OPTION_PARAMETERS, check_range, option_flag
@@ -73,29 +70,34 @@ def noise_range(scheduler: Mapping[str, Any]) -> tuple[float, ...]:
     betas = _betas(scheduler)
     if betas is None:
         return ()
-    kept = np.cumprod(1 - betas)
-    low, high = (math.sqrt((1 - one) / one) if one else math.inf for one in (float(kept[0]), float(kept[-1])))
+    kept = 1 - betas[0], math.prod(1 - beta for beta in betas)
+    low, high = (math.sqrt((1 - one) / one) if one else math.inf for one in kept)
     return low, math.inf if scheduler.get("rescale_betas_zero_snr") else high
 
 
-def _betas(scheduler: Mapping[str, Any]) -> NDArray[np.float64] | None:
+def _betas(scheduler: Mapping[str, Any]) -> list[float] | None:
     """The share of noise that each step of the training added; None where the configuration does not say."""
     first, last = scheduler.get("beta_start", 0.0001), scheduler.get("beta_end", 0.02)
     times, given = scheduler.get("num_train_timesteps", 1000), scheduler.get("trained_betas")
     if given is not None:
-        betas = cast("list[object]", given) if isinstance(given, list) else []
-        return np.array(betas) if 1 <= len(betas) <= _MOST_TIMES and all(map(_is_beta, betas)) else None
+        known = cast("list[object]", given) if isinstance(given, list) and 1 <= len(given) <= _MOST_TIMES else []
+        betas = [float(beta) for beta in known if _is_beta(beta)]
+        return betas if betas and len(betas) == len(known) else None
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= _MOST_TIMES:
         return None
     if not (_is_beta(first) and _is_beta(last)):
         return None
     match scheduler.get("beta_schedule", "linear"):
         case "linear":
-            return np.linspace(first, last, times)
+            return _evenly(first, last, times)
         case "scaled_linear":
-            return np.linspace(first**0.5, last**0.5, times) ** 2
+            return [root**2 for root in _evenly(first**0.5, last**0.5, times)]
         case _:
             return None
+
+
+def _evenly(first: float, last: float, count: int) -> list[float]:
+    return [first + (last - first) * place / max(1, count - 1) for place in range(count)]
 
 
 def _is_beta(value: object) -> TypeGuard[float]:
