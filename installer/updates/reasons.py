@@ -1,4 +1,4 @@
-"""Why an update is refused or stopped. The window says it in its user's language (`halftone.session.update_words`)."""
+"""Why an update is refused or stopped. The window says it in its user's language (`halftone.session.update_state`)."""
 
 from typing import Final
 

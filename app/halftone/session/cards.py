@@ -73,6 +73,8 @@ class Cards:
         self._links: dict[str, WorkerLink] = {}
         self._known: dict[str, Card] = {}
         """Cards with a worker, also those that take no further jobs."""
+        self._leaving: list[WorkerLink] = []
+        """Links of workers that were asked to leave and may not be gone yet."""
         self._fits: dict[_FitKey, bool | None] = {}
         self._self_tests: dict[str, SelfTestReport | None] = {}
         """Of devices, by id; read once."""
@@ -120,10 +122,10 @@ class Cards:
     @property
     def gone(self) -> bool:
         """Whether none of them is there."""
-        return all(link.gone for link in self._links.values())
+        return all(link.gone for link in (*self._links.values(), *self._leaving))
 
     def stop(self) -> None:
-        for link in self._links.values():
+        for link in (*self._links.values(), *self._leaving):
             link.stop()
 
     def _choose(self, devices: tuple[DeviceFacts, ...]) -> None:
@@ -135,12 +137,19 @@ class Cards:
         self.changed()
 
     def _let_go(self) -> None:
-        """End the workers of cards that take no jobs any more and have none."""
+        """Ask the workers of cards that take no jobs any more, and have none, to leave; nothing waits for them. What was only for
+        such a card leaves the queue.
+        """
         state = self._store.state
+        for job in state.jobs:
+            if job.card and not job.running and ((card := state.card(job.card)) is None or card.worker == "lost"):
+                self._store.take(events.Removed(job=job.id))
+        self._leaving = [link for link in self._leaving if not link.gone]
         busy = {job.card for job in state.begun}
         for name in [name for name in self._links if state.card(name) is None and name not in busy]:
             self._known.pop(name, None)
-            self._links.pop(name).stop()
+            self._leaving.append(self._links.pop(name))
+            self._leaving[-1].send(Quit())
 
     # --- what is free -----------------------------------------------------------------------------------------------
 
@@ -218,7 +227,7 @@ class Cards:
         return resolve_precision(request.numerics.precision, report, device)[0]
 
     def _self_test(self, device: DeviceFacts) -> SelfTestReport | None:
-        if self._self_tests.get(device.id) is None:
+        if device.id not in self._self_tests:
             self._self_tests[device.id] = records.load_selftest(device)
         return self._self_tests[device.id]
 
@@ -258,7 +267,8 @@ class Cards:
         if event.job is not None:
             self._arrived(event, blob, link)
             self._let_go()
-        elif card is not None:
+            return
+        if card is not None:
             match event:
                 case Ready():
                     self._change(card, worker="ready", loaded=None)
@@ -272,6 +282,7 @@ class Cards:
                     self._change(card, worker="lost" if link.hopeless else "starting", loaded=None, memory=None)
                     if link.hopeless:
                         self._store.take(events.Noted(kind="card-lost", facts=(card.device.name, event.log)))
+                        self._let_go()
                 case _:
                     pass
         self.changed()

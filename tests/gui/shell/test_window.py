@@ -404,6 +404,8 @@ def test_a_job_that_follows_from_the_last_one_is_waited_for(qtbot: QtBot, tmp_pa
     stage.wait(lambda: len(controller.state.history.known) == 2)
     stage.wait(lambda: stage.link.pid is None)
     stage.idle()
+    assert [ended.outcome for ended in (controller.state.ended,) if ended is not None] == ["done"]
+    assert not controller.state.jobs
 
 
 def test_a_message_from_before_the_workspace_is_shown_when_it_is_there(qtbot: QtBot) -> None:

@@ -33,9 +33,9 @@ SAMPLE: tuple[tuple[str, Task], ...] = (
 )
 
 
-ROUNDED: Final = 80.0
-"""Decibels: two of three thousand values that differ by one. On processors without AMX, MKL rounds a product otherwise where a
-matrix lies elsewhere in memory, also among the calls of one program; elsewhere pictures are equal.
+LEAST: Final = {("Kandinsky 3", "picture"): 80.0}
+"""Decibels, where pictures are not equal everywhere: two of three thousand values that differ by one. On an AMD EPYC, MKL rounds
+a product of this network otherwise where its input lies elsewhere in memory; with MKL_CBWR=COMPATIBLE the pictures are equal.
 """
 
 
@@ -52,7 +52,7 @@ def test_a_picture_is_that_of_a_plain_call(engine: DiffusersEngine, tmp_path: Pa
     case = case_of(name)
     model = run.save(case, tmp_path / "m")
     found = compared(run.PROMPT, case, engine, model, run.original(model), task, given(tmp_path, case.size))
-    assert float(found.removesuffix(" dB")) >= ROUNDED
+    assert float(found.removesuffix(" dB")) >= LEAST.get((name, task), float("inf"))
 
 
 def binned(name: str) -> Case:

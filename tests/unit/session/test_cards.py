@@ -16,6 +16,8 @@ from halftone.contract.messages import (
 )
 from halftone.contract.request import PictureRequest
 from halftone.session.cards import for_card
+from halftone.session.events import Queued
+from halftone.session.state import Job
 
 
 def test_each_card_has_a_job() -> None:
@@ -80,6 +82,18 @@ def test_a_card_that_is_not_measured_is_judged_by_the_device_in_use() -> None:
     assert desk.at()[second] == small.id
 
 
+def test_a_waiting_self_test_of_a_lost_card_leaves_the_queue() -> None:
+    desk = TwoCards(measured=(FIRST,))
+    desk.ask(2)
+    test = desk.other.last(SelfTest)
+    again = Job(id="again", command=SelfTest(job="again", device=test.device), title="", card=test.device)
+    desk.session.store.take(Queued(job=again))
+    desk.other.dies = True
+    desk.other.say(WorkerLost(exit_code=1, signal=None, log="log"))
+    desk.other.ends("failed", error=ErrorFacts(code="worker-given-up", facts={"cause": "", "log": ""}))
+    assert desk.session.state.job("again") is None
+
+
 def test_a_picture_for_a_device_by_name_stays_there() -> None:
     desk = TwoCards()
     first, _ = desk.ask(2, device="cuda:1")
@@ -135,8 +149,8 @@ def test_a_card_whose_workers_keep_dying_takes_no_more() -> None:
     first, second = desk.ask(2)
     desk.other.dies = True
     error = ErrorFacts(code="worker-given-up", facts={"cause": "", "log": ""})
-    desk.other.ends("failed", error=error)
     desk.other.say(WorkerLost(exit_code=1, signal=None, log="log"))
+    desk.other.ends("failed", error=error)
     desk.settle()
     assert list(desk.at()) == [first]
     assert "card-lost" in desk.kinds
@@ -148,9 +162,9 @@ def test_a_card_that_is_left_out_ends_its_job_first() -> None:
     desk = TwoCards()
     desk.ask(3)
     desk.session.settings.update(msgspec.structs.replace(desk.session.state.settings, all_cards=False))
-    assert not desk.other.stopped
+    assert not isinstance(desk.other.sent[-1], Quit)
     desk.other.ends()
-    assert desk.other.stopped
+    assert isinstance(desk.other.sent[-1], Quit)
     assert len(desk.at()) == 1
 
 
