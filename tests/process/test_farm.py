@@ -235,10 +235,14 @@ def test_a_paused_node_comes_back_after_its_lease_was_given_away(
     submit(ledger, lines(tmp_path, 6))
 
     async def run() -> None:
-        async with nodes(2, "--engine", ENGINE) as there:
-            paused = there["node 0"]
+        async with nodes(2, "--engine", ENGINE) as both:
+            paused = both["node 0"]
             paused.pauses = True
+            there = {"node 0": paused}  # alone at first, so that it has a lease to lose
             task = asyncio.create_task(head(ledger, there, lease_seconds=2.0, most=3).run())
+            while not ledger.held("node 0"):
+                await asyncio.sleep(0.02)
+            there["node 1"] = both["node 1"]
             while not ledger.is_over():
                 await asyncio.sleep(0.05)
             before = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
