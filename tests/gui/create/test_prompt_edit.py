@@ -174,6 +174,18 @@ def test_names_come_from_the_files_of_the_settings(qtbot: QtBot, tmp_path: Path)
     stage.close()
 
 
+def test_the_steps_say_when_their_number_has_no_effect(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.edit(sampler="Euler Karras")
+    assert form.steps_note.isHidden()
+    form.edit(sampler="DPM adaptive Karras")
+    assert not form.steps_note.isHidden()
+    assert form.steps_note.text() == "No effect: DPM adaptive Karras finds its steps while it runs."
+    stage.idle()
+    stage.close()
+
+
 def test_the_negative_prompt_says_when_it_has_no_effect(qtbot: QtBot) -> None:
     stage = Stage(qtbot)
     form = stage.page.form

@@ -544,6 +544,21 @@ def test_what_of_a_prompt_is_not_followed_is_told(run: Run, other_family: str) -
     assert weights == "This text encoder has no prompt weights; brackets are ignored."
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        (("--sampler", "DPM adaptive Karras", "--steps", "7"), True),
+        (("--sampler", "dpm_adaptive", "--hires", "2", "--hires-steps", "7"), True),
+        (("--sampler", "DPM adaptive Karras"), False),
+        (("--sampler", "DPM fast Karras", "--steps", "7"), False),
+        (("--steps", "7"), False),
+    ],
+)
+def test_a_number_of_steps_without_effect_is_named(run: Run, words: tuple[str, ...], noted: bool) -> None:
+    notes = run("generate", "a sun", "-m", "pocket", "--precision", "fp32", "--json", *words).object["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["The number of steps has no effect"] * noted
+
+
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])
 def test_nothing_that_libraries_print_reaches_stdout(run: Run, model: str, where: Any) -> None:
     found = run("check", model, "--json", examine=[Print(text="noise", where=where)])

@@ -33,6 +33,7 @@ from halftone.library.prompts.prompt_syntax import family_notes, rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.tokens import cut_prompt, reading_length
 from halftone.library.prompts.wildcards import is_drawn, unfollowed
+from halftone.library.sampler_options import finds_steps
 from halftone.library.samplers import check_sampler
 from halftone.library.tasks import check_given, needs_mask, needs_picture
 from halftone.library.videos import reads_prompt, refuse_still
@@ -230,7 +231,7 @@ def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -
 
 
 def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """Say which prompts are cut, and which signs in them are not followed."""
+    """Say which prompts are cut, which signs in them are not followed, and which numbers have no effect."""
     texts, rules = styled(request.prompt, request.negative, request.styles), rules_of(request.options)
     cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
@@ -238,7 +239,14 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
         *family_notes(texts, facts.family, rules),
         *(unfollowed(texts) if request.draws else ()),
     ]
-    return (*cut_notes, *map(str, signs), *_unnamed(request))
+    return (*cut_notes, *map(str, signs), *_unnamed(request), *_uncounted(request))
+
+
+def _uncounted(request: PictureRequest) -> tuple[str, ...]:
+    """Note a number of steps that the sampler does not use."""
+    name = finds_steps(request.sampler)
+    asked = request.steps is not None or (request.hires is not None and request.hires.steps is not None)
+    return (f"The number of steps has no effect: {name} finds its steps while it runs.",) if name and asked else ()
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:
