@@ -21,8 +21,9 @@ from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sam
 from halftone.contract.wording import Words, either
 from halftone.health.pictures.imported_settings import import_settings, known_here
 from halftone.library.add_ons.extras import parts_among
-from halftone.library.add_ons.inversions import Inversion, check_named, inversion_folders, named_in
+from halftone.library.add_ons.inversions import Inversion, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
+from halftone.library.add_ons.unread_inversions import check_named
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.index.known import listed_models
@@ -245,7 +246,7 @@ class Interface:
             draws=True,
             inversions=named_in(spoken, folders, model, rules=rules),
         )
-        check_named(spoken, request.inversions, loras, model, rules)
+        check_named(spoken, request.inversions, loras, model, rules, folders)
         steering = self._steered(asked, pictures, model)
         request = replace(request, controls=steering.controls, ip_adapters=steering.ip_adapters)
         return request, (*taken.left, *steering.left)

@@ -166,6 +166,9 @@ def test_names_come_from_the_files_of_the_settings(qtbot: QtBot, tmp_path: Path)
     assert (tuple(known.wildcards), len(known.tags)) == (("colour",), 2)
     stage.page.form.edit(draws=False)
     assert words.known().wildcards == ()
+    assert not words.known().marked
+    stage.page.form.edit(options={"prompt_syntax": 2})
+    assert words.known().marked, "as in ComfyUI"
     stage.controller.session.settings.update(replace(stage.controller.settings, tags_file=str(tmp_path / "gone.csv")))
     words.known()
     stage.wait(lambda: "gone.csv" in stage.page.form.taken.text())

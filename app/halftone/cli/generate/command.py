@@ -123,6 +123,7 @@ def generate(
         raise typer.Exit(0 if _made_grid(tools, grid_of(grid, request, facts, saved), as_json=json) else 1)
     ready = ready_request(request, facts, saved)
     then = Then(picture, None if "precision" in numerics else made)
+    notes = (*notes, *prompt_notes(ready, facts, saved))
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
@@ -196,7 +197,6 @@ def _made(
     from halftone.cli.reports.json_objects import asked_object, generate_object, put, start_object
     from halftone.session.pictures.request_cost import cost_of
 
-    notes = (*notes, *prompt_notes(ready, facts))
     if not named and not as_json:
         command_jobs.tell_notes((f"Model: {facts.name} (no --model).",))
     command_jobs.tell_notes(notes)

@@ -22,9 +22,10 @@ from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
 from halftone.library.add_ons.extras import check_extras_fit
-from halftone.library.add_ons.inversions import check_named, inversion_folders, inversion_name, named_in, names_any, spoken
+from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
+from halftone.library.add_ons.unread_inversions import check_named, unread_notes
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.files.copies import check_copy
 from halftone.library.layouts import check_layout
@@ -125,7 +126,7 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     if reads_in_chunks(facts.family):
         named = named_in(texts, folders, facts, named, rules)
         found["inversions"] = named
-    check_named(texts, named, found.get("loras", ()), facts, rules)
+    check_named(texts, named, found.get("loras", ()), facts, rules, folders)
     return found
 
 
@@ -230,7 +231,7 @@ def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -
     return check_copy(facts, output, LAYOUTS[program])
 
 
-def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
+def prompt_notes(request: PictureRequest, facts: ModelFacts, saved: Settings) -> tuple[str, ...]:
     """Say which prompts are cut, which signs in them are not followed, and which numbers have no effect."""
     texts, rules = styled(request.prompt, request.negative, request.styles), rules_of(request.options)
     cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
@@ -238,6 +239,7 @@ def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
     signs = [
         *family_notes(texts, facts.family, rules),
         *(unfollowed(texts) if request.draws else ()),
+        *unread_notes(texts, request.inversions, request.loras, inversion_folders(saved), facts, rules),
     ]
     return (*cut_notes, *map(str, signs), *_unnamed(request), *_uncounted(request))
 

@@ -36,6 +36,7 @@ from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.add_ons.inversions import unknown_names
+from halftone.library.add_ons.unread_inversions import unread_marks
 from halftone.library.families.known_families import of_pipeline, reads_brackets
 from halftone.library.options import Kind, check_kind, check_one_schedule
 from halftone.library.prompts.composed_prompts import composed, is_composed
@@ -246,8 +247,9 @@ def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str
 
 def _prompt_notes(pipe: Any, texts: tuple[str, str], rules: Rules, learned: Iterable[Learned]) -> tuple[Words, ...]:
     literal, weights = reads_brackets(of_pipeline(type(pipe).__name__).name), weighs(pipe, rules)
-    found = notes(texts, weights=weights, rules=rules, literal=literal)
-    unknown = unknown_names(texts, (one.inversion.name for one in learned), rules) if weights else ()
+    found, names = notes(texts, weights=weights, rules=rules, literal=literal), [one.inversion.name for one in learned]
+    found += unread_marks(texts, names, rules)
+    unknown = unknown_names(texts, names, rules) if weights else ()
     return (*found, *(Words("There is no embedding {0}. It is left out, as in ComfyUI.", (name,)) for name in unknown))
 
 

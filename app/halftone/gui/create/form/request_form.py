@@ -41,7 +41,7 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
-from halftone.library.add_ons.inversions import check_named
+from halftone.library.add_ons.unread_inversions import check_named
 from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.sampler_options import finds_steps
 from halftone.session.pictures.draft import (
@@ -319,7 +319,8 @@ class CreateForm(QWidget):
         try:
             if self._model is not None:
                 named, rules = written(self._draft), rules_of(request.options)
-                check_named(named, request.inversions, request.loras, self._model, rules)
+                known = [one.path for one in self._controller.state.embeddings.known]
+                check_named(named, request.inversions, request.loras, self._model, rules, known)
         except HalftoneError as error:
             self.tell(said_of(error), "warn")
             return False
