@@ -62,6 +62,7 @@ ErrorCode = Literal[
     "start-no-strength",
     "image-missing",
     "picture-silent",
+    "text-silent",
     "picture-graph",
     "picture-model-unknown",
     "picture-start-missing",

@@ -148,6 +148,10 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "picture-silent": ("{path} contains no settings.", "To use it as input, drop it on Image to image."),
+    "text-silent": (
+        "{path} contains no settings that Halftone reads.",
+        "Choose A1111's parameters as a .txt file, a program's settings or a ComfyUI workflow as a .json file, or a picture.",
+    ),
     "picture-graph": (
         "{path} comes from a ComfyUI workflow that Halftone cannot read: {detail}.",
         "Enter the settings yourself, or drop it on Image to image.",
