@@ -17,10 +17,13 @@ from halftone.cli.models.index_command import index
 from halftone.cli.models.list_command import models
 from halftone.cli.options import flags
 from halftone.cli.options.requests import (
+    EXPORT_HELP,
+    ExportTo,
     export_place,
     host_note,
     known_device,
     known_model,
+    program_of,
     ready_inputs,
     ready_loras,
     report_place,
@@ -37,7 +40,6 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
-from halftone.contract.vocabulary import OtherProgram
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
 from halftone.settings.store import load
@@ -146,8 +148,8 @@ def check(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing report.")] = False,
     export: Annotated[
-        OtherProgram | None,
-        typer.Option("--export", help="Also say what to set in another program. Checks in FP16 by default.", show_default=False),
+        ExportTo | None,
+        typer.Option("--export", metavar="PROGRAM", help=EXPORT_HELP, show_default=False),
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="With --export: write the repaired file for it.", show_default=False)
@@ -163,13 +165,14 @@ def check(
     """
     tools: Tools = context.obj
     saved = load()
+    program = None if export is None else program_of(export)
     named = {name: value for name, value in inputs.items() if value is not None}
     model, inputs = with_host(model, named, saved)
     facts = known_model(model, saved)
     if undo:
         return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
     page = None if report is None else report_place(report, overwrite=overwrite)
-    copy = None if output is None else export_place(facts, export, output)
+    copy = None if output is None else export_place(facts, program, output)
     wanted = flags.numerics_of(({"precision": "float16"} if export else {}) | numerics, saved.numerics)
     command = Examine(
         job=JOB,
@@ -195,10 +198,10 @@ def check(
         from halftone.cli.reports.printed_reports import show_check
 
         show_check(found, precision, layers=layers)
-    if export is not None:
+    if program is not None:
         from halftone.cli.models.export import export_for
 
-        content["export"] = export_for(tools, found, export, copy, as_json=json)
+        content["export"] = export_for(tools, found, program, copy, as_json=json)
     if json:
         put(content)
     if page is not None:

@@ -61,6 +61,7 @@ ErrorCode = Literal[
     "start-no-mask",
     "start-no-strength",
     "image-missing",
+    "file-missing",
     "picture-silent",
     "text-silent",
     "picture-graph",

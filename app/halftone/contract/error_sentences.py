@@ -146,6 +146,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{model} has no denoising strength.",
         "Remove the strength, or choose another model.",
     ),
+    "file-missing": ("There is no file {path}.", "Check the path."),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "picture-silent": ("{path} contains no settings.", "To use it as input, drop it on Image to image."),
     "text-silent": (

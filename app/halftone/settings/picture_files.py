@@ -106,6 +106,8 @@ of a user's.
 _WHITE_16: Final = 65_535
 _JPEG_XL: Final = "pillow_jxl"
 """A plugin of Pillow's, which is not among Halftone's own parts."""
+JPEG_XL_PACKAGE: Final = "pillow-jxl-plugin"
+"""The package that holds it."""
 
 
 @cache

@@ -34,6 +34,7 @@ from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
+from halftone.settings.picture_files import has_jpeg_xl
 from halftone.settings.places import checks_dir, data_dir, latents_dir, pictures_dir, resources
 from halftone.settings.store import Settings, load, save
 
@@ -559,6 +560,36 @@ def test_a_number_of_steps_without_effect_is_named(run: Run, words: tuple[str, .
     assert [note.partition(":")[0] for note in notes] == ["The number of steps has no effect"] * noted
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("generate", "a", "-m", "pocket", "--shift", "3"), "no option --shift. Known options: --clip-skip, "),
+        (
+            ("generate", "a", "-m", "pocket", "--shift", "3"),
+            ", --option eta=VALUE, --option sigmas=VALUE, --option timesteps=VALUE.",
+        ),
+        (("check", "pocket", "--export", "photoshop"), "--export takes comfyui, a1111, forge or diffusers."),
+        (("farm", "submit", "gone.jsonl"), "gone.jsonl. Check the path."),
+        (("convert", "gone.ckpt"), "There is no file "),
+    ],
+)
+def test_a_refusal_names_what_can_be_typed(run: Run, words: tuple[str, ...], said: str) -> None:
+    assert said in run(*words).err
+
+
+@pytest.mark.skipif(has_jpeg_xl(), reason="the plugin is here")
+def test_a_format_that_needs_a_package_names_it(run: Run) -> None:
+    assert run("generate", "a", "--format", "jxl").err == (
+        "Picture format cannot be jxl without the Python package pillow-jxl-plugin. Use png, jpg or webp, or install the "
+        "package.\n"
+    )
+
+
+@pytest.mark.parametrize(("command", "said"), [("check", "a1111 or forge"), ("generate", "Number of pictures. Default: 1.")])
+def test_the_help_names_values_and_defaults(run: Run, command: str, said: str) -> None:
+    assert said in " ".join(run(command, "--help").out.split())
+
+
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])
 def test_nothing_that_libraries_print_reaches_stdout(run: Run, model: str, where: Any) -> None:
     found = run("check", model, "--json", examine=[Print(text="noise", where=where)])
@@ -690,6 +721,7 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
+    (lambda folder: ["farm", "submit", str(folder / "missing.jsonl")], "file-missing"),
     (lambda _: ["generate", "a", "--clip-skip", "0"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--guidance-rescale", "1.1"], "value-out-of-range"),
     (lambda _: ["check", "pocket", "--cfg-rescale", "nan"], "value-out-of-range"),

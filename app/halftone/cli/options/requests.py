@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -43,6 +43,11 @@ from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
+ExportTo = Literal["comfyui", "a1111", "forge", "diffusers"]
+EXPORT_HELP: Final = (
+    "Also say what to set in another program: comfyui, a1111 or forge (A1111, Forge, reForge), or diffusers. Checks in FP16 by "
+    "default."
+)
 PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
@@ -217,6 +222,11 @@ def report_place(given: str, *, overwrite: bool) -> Path:
     if os.path.isdir(path):
         refuse_type(path, PAGES)
     return path
+
+
+def program_of(name: ExportTo) -> OtherProgram:
+    """Return the program that a user names: A1111 and Forge share their settings."""
+    return "a1111" if name == "forge" else name
 
 
 def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -> Path:
