@@ -281,7 +281,7 @@ def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
         "asked",
     ]
     assert found["images"][0]["path"] == str(path)
-    assert load().last_model == model, "the next command without --model uses it"
+    assert load().last_model == "pocket", "the window opens with the model that was selected there"
     with History() as history:
         assert [entry.facts.path for entry in history.recent()] == [str(path)]
         assert history.recent()[0].thumbnail.startswith(b"\x89PNG")

@@ -68,14 +68,14 @@ log = logging.getLogger(__name__)
 
 
 def known_model(model: str | None, saved: Settings) -> ModelFacts:
-    """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
+    """The model's facts, if it can make pictures; None: the one selected in the window, or pocket when that is gone."""
     from halftone.session.models.model_list import usable
 
     if model is None and saved.last_model != POCKET:
         try:
             return usable(saved.last_model)
         except HalftoneError as error:
-            log.info("the last used model is left aside: %s", error)
+            log.info("the model of the window is left aside: %s", error)
     return usable(model or POCKET)
 
 
