@@ -1039,7 +1039,7 @@ class Repairing(ScriptedEngine):
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         found = super().examine(command, emit, control)
-        return replace(found, model=replace(found.model, family="SDXL"))
+        return replace(found, model=replace(found.model, family="SDXL", path=command.model))
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         self.asked.append(command)
