@@ -40,6 +40,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts, RepairReport
 from halftone.contract.messages import Examine, Repair
 from halftone.contract.request import CheckInputs, Extras
+from halftone.contract.vocabulary import Depth
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
 from halftone.settings.store import load
@@ -178,7 +179,7 @@ def check(
         job=JOB,
         model=facts.id,
         device=known_device(device, saved),
-        depth="thorough" if thorough else "quick",
+        depth=_depth(thorough=thorough),
         numerics=wanted,
         inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
     )
@@ -209,6 +210,10 @@ def check(
     raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)
 
 
+def _depth(*, thorough: bool) -> Depth:
+    return "thorough" if thorough else "quick"
+
+
 def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both: bool, as_json: bool) -> None:
     """Let a model run without its cure. both: --apply was given, too."""
     if both:
@@ -232,6 +237,9 @@ def repair(
     model: Annotated[str, typer.Argument(help="A .safetensors file, a diffusers folder, or pocket.")],
     output: Annotated[str, typer.Option("--output", "-o", help="The new folder or, for a single file, the new file.")],
     lora: flags.Merged = None,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Look for overflow in full pictures, as check --thorough.")
+    ] = False,
     device: flags.Device = None,
     json: flags.Json = False,
 ) -> None:
@@ -249,6 +257,7 @@ def repair(
         device=known_device(device, saved),
         numerics=saved.numerics,
         loras=ready_loras(flags.loras_of(lora), facts),
+        depth=_depth(thorough=thorough),
     )
     from halftone.cli.jobs.command_jobs import run_with_progress
     from halftone.cli.reports.json_objects import put, repair_object

@@ -381,14 +381,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Not enough memory to check or repair {model}: {detail}.",
         "Close other programs, set Offload to Auto, or use another device.",
     ),
-    "nothing-to-repair": ("{model} is fine in FP16.", "Nothing to repair, no copy written."),
+    "nothing-to-repair": ("This check of {model} found no overflow in FP16.", "Nothing to repair, no copy written."),
     "repair-eight-bits": (
         "{model} has 8-bit weights, which a repaired copy cannot keep exactly.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "repair-several-files": (
         "{model} consists of several files, and Halftone repairs only single files and diffusers folders.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "run-missing": ("There is no training run at {path}.", "Choose the trainer's output folder, or one of its logs."),
     "run-empty": ("{path} is empty.", "Choose the trainer's output folder, or one of its logs."),
@@ -402,7 +402,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "no-rescale": (
         "No rescaling keeps {model} finite in FP16 and close to the original.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "no-one-file": (
         "Halftone cannot write this {family} model as one file: {detail}.",

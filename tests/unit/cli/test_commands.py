@@ -1039,11 +1039,18 @@ class Repairing(ScriptedEngine):
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         found = super().examine(command, emit, control)
-        return replace(found, model=replace(found.model, family="SDXL", path=command.model))
+        return replace(found, depth=command.depth, model=replace(found.model, family="SDXL", path=command.model))
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         self.asked.append(command)
         return super().repair(command, emit, control)
+
+
+def test_a_repair_looks_as_thoroughly_as_its_check(fragile: str, tmp_path: Path) -> None:
+    engine = Repairing()
+    main(["repair", fragile, "--output", str(tmp_path / "a"), "--thorough"], engine=lambda: engine)
+    main(["check", fragile, "--thorough", "--export", "diffusers", "--output", str(tmp_path / "b")], engine=lambda: engine)
+    assert [asked.depth for asked in engine.asked] == ["thorough", "thorough"]
 
 
 def test_an_export_writes_the_repaired_file_in_the_programs_layout(
@@ -1052,7 +1059,7 @@ def test_an_export_writes_the_repaired_file_in_the_programs_layout(
     engine, place = Repairing(), str(tmp_path / "whole")
     main(["check", fragile, "--export", "diffusers", "--output", place, "--json"], engine=lambda: engine)
     assert json.loads(capfd.readouterr().out)["export"]["repaired"]["path"] == place
-    assert [(asked.output, asked.layout) for asked in engine.asked] == [(place, "folder")]
+    assert [(asked.output, asked.layout, asked.depth) for asked in engine.asked] == [(place, "folder", "quick")]
     main(["check", fragile, "--export", "diffusers"], engine=lambda: engine)
     assert "--export diffusers --output fragile-repaired" in capfd.readouterr().out
     assert main(["check", fragile, "--export", "a1111", "--output", place], engine=lambda: engine) == 2
