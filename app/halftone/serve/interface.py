@@ -32,7 +32,17 @@ from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by, said_in
 from halftone.metadata.reading import parse_parameters, read_picture
-from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
+from halftone.serve.answers import (
+    Json,
+    Preview,
+    info_of,
+    model_item,
+    png_text,
+    recoveries,
+    share_done,
+    unused_notes,
+    upscaler_item,
+)
 from halftone.serve.control_units import MODULES, Steered, check_steered, module_detail, steered, units_in
 from halftone.serve.dialect import (
     Asked,
@@ -188,7 +198,7 @@ class Interface:
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
-        unused = [f"Not used: {name}." for name in (*ignored(sent, type(asked)), *left)]
+        unused = unused_notes(ignored(sent, type(asked)), left, request)
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         finished = [facts for facts in made if facts.path]
