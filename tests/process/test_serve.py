@@ -307,6 +307,7 @@ def test_answers_what_sillytavern_sends(service: Service) -> None:
     assert (info["sampler_name"], info["scheduler"], info["denoising_strength"]) == ("DPM++ 2M", "Karras", 0.7)
     assert info["extra_generation_params"]["Schedule type"] == "Karras"
     assert info["extra_generation_params"]["Hires upscale"] == "2"
+    assert info["steps"] == 4, "of the first pass, as in A1111"
 
 
 def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:

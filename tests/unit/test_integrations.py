@@ -91,7 +91,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
 def answer(program: OtherProgram = "comfyui") -> dict[str, Any]:
     """What `halftone check --export --json` prints."""
     report = samples.check_report(fragile=True)
-    report = replace(report, model=replace(report.model, family="SDXL"))
+    report = replace(report, model=replace(report.model, family="SDXL", path="pocket"))
     content = check_object(
         report, ChosenPrecision("float16", Words("{0}, your setting.", ("FP16",)), measured=False), layers=False
     )
@@ -104,7 +104,7 @@ def test_the_finding_and_the_settings_are_shown(caller: Any) -> None:
         "pocket: overflows in float16",
         f"- {answer()['findings'][0]['message']}",
         "ComfyUI, Launch options (VAE decoder): --fp32-vae",
-        "Or write a repaired file: halftone check resources/pocket --export comfyui --output NAME",
+        "Or write a repaired file: halftone check pocket --export comfyui --output NAME",
     ]
 
 

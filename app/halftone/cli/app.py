@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from halftone import __version__
+from halftone.cli.check_command import check, depth_of
 from halftone.cli.farm.group import farm
 from halftone.cli.generate.command import generate
 from halftone.cli.generate.upscale_command import upscale
@@ -17,15 +18,9 @@ from halftone.cli.models.index_command import index
 from halftone.cli.models.list_command import models
 from halftone.cli.options import flags
 from halftone.cli.options.requests import (
-    export_place,
-    host_note,
     known_device,
     known_model,
-    ready_inputs,
     ready_loras,
-    report_place,
-    with_host,
-    with_named_parts,
 )
 from halftone.cli.serve_command import serve
 from halftone.cli.terminal.command_lines import command_line
@@ -33,11 +28,8 @@ from halftone.cli.terminal.control_characters import say
 from halftone.cli.terminal.help import Command, Group
 from halftone.cli.train.group import training
 from halftone.cli.update_command import update
-from halftone.contract.errors import HalftoneError
-from halftone.contract.facts import ModelFacts, RepairReport
-from halftone.contract.messages import Examine, Repair
-from halftone.contract.request import CheckInputs, Extras
-from halftone.contract.vocabulary import OtherProgram
+from halftone.contract.facts import RepairReport
+from halftone.contract.messages import Repair
 from halftone.contract.wording import Words
 from halftone.library.files.copies import check_copy
 from halftone.settings.store import load
@@ -132,103 +124,14 @@ def devices(
         show_devices(listed, report, saved.numerics)
 
 
-def check(
-    context: typer.Context,
-    model: flags.Model = None,
-    device: flags.Device = None,
-    prompt: Annotated[str | None, typer.Option("--prompt", help="What the test picture shows.", show_default=False)] = None,
-    thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes: minutes.")] = False,
-    layers: Annotated[bool, typer.Option("--layers", help="List every layer's peak, not only the findings.")] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Apply the suggested cure. No file is changed.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Undo the model's cure. Runs no check.")] = False,
-    report: Annotated[
-        str | None, typer.Option("--report", metavar="FILE.html", help="Write an HTML report.", show_default=False)
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing report.")] = False,
-    export: Annotated[
-        OtherProgram | None,
-        typer.Option("--export", help="Also say what to set in another program. Checks in FP16 by default.", show_default=False),
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="With --export: write the repaired file for it.", show_default=False)
-    ] = None,
-    json: flags.Json = False,
-    *,
-    inputs: flags.Inputs,
-    numerics: flags.Flags,
-) -> None:
-    """Find the layers of a model that would overflow, and the cheapest cure.
-
-    Exit code: 0 healthy or tight, 1 something was found, 2 the input was wrong.
-    """
-    tools: Tools = context.obj
-    saved = load()
-    named = {name: value for name, value in inputs.items() if value is not None}
-    model, inputs = with_host(model, named, saved)
-    facts = known_model(model, saved)
-    if undo:
-        return _undo(tools, facts, known_device(device, saved), CheckInputs(**inputs).extras, both=apply, as_json=json)
-    page = None if report is None else report_place(report, overwrite=overwrite)
-    copy = None if output is None else export_place(facts, export, output)
-    wanted = flags.numerics_of(({"precision": "float16"} if export else {}) | numerics, saved.numerics)
-    command = Examine(
-        job=JOB,
-        model=facts.id,
-        device=known_device(device, saved),
-        depth="thorough" if thorough else "quick",
-        numerics=wanted,
-        inputs=ready_inputs(CheckInputs(**with_named_parts(dict(prompt=prompt, **inputs), facts, saved)), facts),
-    )
-    if copy is not None and not command.inputs.extras.can_be_copied:
-        given = Words("given with parts that are not the model's own: a copy cannot hold these")
-        raise HalftoneError("setting-bad-value", name="--output", value=given, allowed=Words("a check of the model alone"))
-    from halftone.cli.jobs.command_jobs import check_model, choose_precision, device_of, tell_notes, write_report
-    from halftone.cli.reports.json_objects import check_object, put
-    from halftone.health.judge import is_cured
-
-    tell_notes(host_note(named, command.inputs.transformer, facts))
-    chosen = device_of(tools, command.device)
-    precision = choose_precision(tools, chosen, command.numerics, facts, command.inputs.extras, as_json=json)
-    found = check_model(tools, command, as_json=json, apply=apply)
-    content = check_object(found, precision, layers=layers)
-    if not json:
-        from halftone.cli.reports.printed_reports import show_check
-
-        show_check(found, precision, layers=layers)
-    if export is not None:
-        from halftone.cli.models.export import export_for
-
-        content["export"] = export_for(tools, found, export, copy, as_json=json)
-    if json:
-        put(content)
-    if page is not None:
-        write_report(found, page, overwrite=overwrite)
-    raise typer.Exit(0 if found.verdict in {"healthy", "tight"} or is_cured(found) else 1)
-
-
-def _undo(tools: Tools, facts: ModelFacts, device: str, extras: Extras, *, both: bool, as_json: bool) -> None:
-    """Let a model run without its cure. both: --apply was given, too."""
-    if both:
-        raise HalftoneError(
-            "setting-bad-value", name="--undo", value=Words("given together with --apply"), allowed=Words("one of the two")
-        )
-    from halftone.cli.jobs.command_jobs import undo_cure
-    from halftone.cli.reports.json_objects import SCHEMA, put
-
-    undone = undo_cure(tools, facts, device, extras)
-    if as_json:
-        put({"schema": SCHEMA, "model": facts.id, "undone": undone})
-    elif undone:
-        say(f"{facts.name} runs without its cure from now on. What the checks found is kept.")
-    else:
-        say(f"No cure is in use for {facts.name}.")
-
-
 def repair(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A .safetensors file, a diffusers folder, or pocket.")],
     output: Annotated[str, typer.Option("--output", "-o", help="The new folder or, for a single file, the new file.")],
     lora: flags.Merged = None,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Look for overflow in full pictures, as check --thorough.")
+    ] = False,
     device: flags.Device = None,
     json: flags.Json = False,
 ) -> None:
@@ -246,6 +149,7 @@ def repair(
         device=known_device(device, saved),
         numerics=saved.numerics,
         loras=ready_loras(flags.loras_of(lora), facts),
+        depth=depth_of(thorough=thorough),
     )
     from halftone.cli.jobs.command_jobs import run_with_progress
     from halftone.cli.reports.json_objects import put, repair_object

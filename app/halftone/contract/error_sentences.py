@@ -146,8 +146,13 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "{model} has no denoising strength.",
         "Remove the strength, or choose another model.",
     ),
+    "file-missing": ("There is no file {path}.", "Check the path."),
     "image-missing": ("There is no picture at {path}.", "Check the path."),
     "picture-silent": ("{path} contains no settings.", "To use it as input, drop it on Image to image."),
+    "text-silent": (
+        "{path} contains no settings that Halftone reads.",
+        "Choose A1111's parameters as a .txt file, a program's settings or a ComfyUI workflow as a .json file, or a picture.",
+    ),
     "picture-graph": (
         "{path} comes from a ComfyUI workflow that Halftone cannot read: {detail}.",
         "Enter the settings yourself, or drop it on Image to image.",
@@ -376,14 +381,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Not enough memory to check or repair {model}: {detail}.",
         "Close other programs, set Offload to Auto, or use another device.",
     ),
-    "nothing-to-repair": ("{model} is fine in FP16.", "Nothing to repair, no copy written."),
+    "nothing-to-repair": ("This check of {model} found no overflow in FP16.", "Nothing to repair, no copy written."),
     "repair-eight-bits": (
         "{model} has 8-bit weights, which a repaired copy cannot keep exactly.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "repair-several-files": (
         "{model} consists of several files, and Halftone repairs only single files and diffusers folders.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "run-missing": ("There is no training run at {path}.", "Choose the trainer's output folder, or one of its logs."),
     "run-empty": ("{path} is empty.", "Choose the trainer's output folder, or one of its logs."),
@@ -397,7 +402,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "no-rescale": (
         "No rescaling keeps {model} finite in FP16 and close to the original.",
-        "Use the cure that the check offers instead.",
+        "Use another cure, if the check offers one.",
     ),
     "no-one-file": (
         "Halftone cannot write this {family} model as one file: {detail}.",

@@ -55,7 +55,9 @@ class SelfTest(Command, frozen=True, kw_only=True, tag=True):
 
 
 class Repair(Command, frozen=True, kw_only=True, tag=True):
-    """Write a rescaled copy of the model to `output` (a new or empty folder, or a new file). layout: None for the model's own."""
+    """Write a rescaled copy of the model to `output` (a new or empty folder, or a new file). layout: None for the model's own;
+    depth: of the check that shows what to rescale.
+    """
 
     job: str
     model: str
@@ -65,6 +67,7 @@ class Repair(Command, frozen=True, kw_only=True, tag=True):
     loras: tuple[Lora, ...] = ()
     """Merged into the copy."""
     layout: Layout | None = None
+    depth: Depth = "quick"
 
 
 class Upscale(Command, frozen=True, kw_only=True, tag=True):

@@ -19,7 +19,7 @@ from halftone.health.diffusers_code import can_load, loading_code
 from halftone.health.headroom import far_limit
 from halftone.health.judge import is_serious
 from halftone.health.part_names import plain_component
-from halftone.health.program_families import A1111, COMFYUI, FORGE, LOADS
+from halftone.health.program_families import A1111, COMFYUI, FORGE, LOADS, is_of_another_size
 from halftone.library.files.copies import can_be_written
 
 PROGRAM_NAMES: Final[dict[OtherProgram, str]] = {"comfyui": "ComfyUI", "a1111": "A1111, Forge", "diffusers": "diffusers"}
@@ -104,6 +104,9 @@ def _not_loaded(report: CheckReport, program: OtherProgram) -> tuple[Words, ...]
         return () if can_load(model) else (Words("diffusers does not load {0} models from one file.", (model.family,)),)
     families = [app for app in _APPS[program] if model.family not in LOADS[app]]
     notes = [Words("{0}: {1} models cannot be loaded, at least not without extensions.", (app, model.family)) for app in families]
+    if not families and is_of_another_size(model):
+        size = "{0} cannot load it: its UNet is of another size than that of {1} models."
+        return tuple(Words(size, (app, model.family)) for app in _APPS[program])
     if A1111 in _APPS[program] and A1111 not in families and _is_gguf(model):
         notes.append(Words("A1111 does not read GGUF files."))
     return tuple(notes)

@@ -160,12 +160,12 @@ def _real_path(facts: ModelFacts, real: Callable[[str], str]) -> str:
     return os.path.join(real(folder), name)
 
 
-def model_files(folders: Iterable[str]) -> list[str]:
+def model_files(folders: Iterable[str], endings: tuple[str, ...] = ENDINGS) -> list[str]:
     """Paths of every diffusers folder and every file below the folders, at any depth, that may hold a model or a part of one; a
     path that is no folder counts itself. Unreadable folders are left out and logged.
     """
     closed: list[str] = []
-    found = [path for folder in folders for path in _candidates(_home(folder), closed)]
+    found = [path for folder in folders for path in _candidates(_home(folder), closed, endings)]
     for folder in closed:
         log.info("left out of the models: the folder %s cannot be read", folder)
     return found
@@ -187,7 +187,7 @@ def _home(folder: str) -> Path:
         return Path(folder)
 
 
-def _candidates(folder: Path, closed: list[str]) -> list[str]:
+def _candidates(folder: Path, closed: list[str], endings: tuple[str, ...] = ENDINGS) -> list[str]:
     """closed: receives the folders that cannot be read. Each folder is looked into once: links in a circle end."""
     found: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -197,7 +197,7 @@ def _candidates(folder: Path, closed: list[str]) -> list[str]:
         if not is_folder(path):
             if _is_too_long(path):
                 closed.append(path)
-            elif path.lower().endswith(ENDINGS) and os.path.lexists(path):
+            elif path.lower().endswith(endings) and os.path.lexists(path):
                 found.append(path)
         elif os.path.isfile(os.path.join(path, INDEX)):
             found.append(path)

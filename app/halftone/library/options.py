@@ -3,7 +3,7 @@
 The table is of diffusers 0.37 and newer; `tests/torch/test_options.py` compares it with their signatures.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -92,6 +92,13 @@ NAMES: Final = frozenset((*KINDS, *OUR_OPTIONS))
 """All options."""
 
 
+def typed(names: Iterable[str]) -> tuple[str, ...]:
+    """Options as they are typed on a command line: those without a flag of their own follow `--option`."""
+    flags = {name: option_flag(name) for name in names}
+    own = sorted(flag for flag in flags.values() if flag.startswith("--"))
+    return (*own, *(f"--option {name}=VALUE" for name, flag in sorted(flags.items()) if not flag.startswith("--")))
+
+
 def takes_option(facts: ModelFacts, name: str) -> bool:
     """Whether the model's pipeline or some sampler of it takes it; an unknown pipeline may take anything."""
     return name in _taken(facts.pipeline)
@@ -121,13 +128,13 @@ def check_options(
         raise HalftoneError("start-no-mask" if mask else "start-no-picture", model=facts.name)
     known = _taken(running)
     if num_frames and own not in _OF_A_PICTURE:
-        raise HalftoneError("option-unknown", name="--num-frames", known=tuple(sorted(known)))
+        raise HalftoneError("option-unknown", name="--num-frames", known=typed(known))
     for name, value in options.items():
         if name not in known and name in _taken(own):
             beside = Words("used with a mask") if mask else Words("used with image to image")
             raise HalftoneError("setting-bad-value", name=option_flag(name), value=beside, allowed=Words("one of the two"))
         if name not in known:
-            raise HalftoneError("option-unknown", name=option_flag(name), known=tuple(sorted(known)))
+            raise HalftoneError("option-unknown", name=option_flag(name), known=typed(known))
         check_kind(name, value, (KINDS.get(name, "number"),))
 
 

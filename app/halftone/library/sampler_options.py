@@ -31,6 +31,7 @@ _ETA_OF_DDIM: Final = "eta"
 _MOST_TIMES: Final = 100_000
 """A configuration with more steps of training is damaged: real ones have 1000, and millions would take seconds and gigabytes."""
 _DDIM: Final = "DDIM"
+_FINDS_STEPS: Final = "DPM adaptive"
 
 
 def adds_noise(facts: ModelFacts, sampler: str | None, options: Options) -> bool:
@@ -46,6 +47,12 @@ def adds_noise(facts: ModelFacts, sampler: str | None, options: Options) -> bool
     if takes_solver_option(called, "eta_ancestral", facts.samplers):
         return options.get("eta_ancestral") != 0
     return method in _DRAWING or (method == _DDIM and not _is_own_ddim(called) and bool(options.get(_ETA_OF_DDIM)))
+
+
+def finds_steps(sampler: str | None) -> str | None:
+    """Return the name of a sampler that chooses its steps while it runs, so that their number has no effect; None for others."""
+    called = None if sampler is None else sampler_called(sampler)
+    return called if called is not None and split_sampler(called)[0] == _FINDS_STEPS else None
 
 
 def _is_own_ddim(called: str) -> bool:

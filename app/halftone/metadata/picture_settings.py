@@ -1,4 +1,4 @@
-"""How a picture says that it was made, by whichever program."""
+"""Reads how a picture says that it was made, or a text file of settings, by whichever program."""
 
 import zlib
 from pathlib import Path
@@ -10,7 +10,7 @@ from halftone.metadata.comfy import parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
 from halftone.metadata.other_programs import parameters_beside, parameters_in
 from halftone.metadata.reading import Found, Parameters, holds_parameters, read_picture
-from halftone.settings.picture_files import opened_picture
+from halftone.settings.picture_files import not_opened, opened_picture
 from halftone.settings.regular_files import read_regular
 
 _MOST: Final = 2**22
@@ -22,18 +22,23 @@ _LENGTH: Final = 4
 _DIGITS: Final = b"01" * 128
 """Each byte -> the digit of its lowest bit."""
 _BESIDE: Final = (".txt", ".json", ".swarm.json")
+_OF_GRAPHS: Final = ('"class_type"', '"nodes"')
+"""Keys of ComfyUI's two forms of a workflow."""
+TEXTS: Final = (".txt", ".json")
+"""Endings of files that hold settings alone."""
 
 
 def said_by(path: Path) -> Parameters:
-    """Read what a picture says. Raises HalftoneError as `opened_picture`; picture-silent, picture-graph."""
+    """Read what a picture or a text file says. Raises HalftoneError as `opened_picture`; picture-silent, text-silent,
+    picture-graph.
+    """
+    if path.suffix.lower() in TEXTS:
+        return _said_in_file(path)
     found = read_picture(path)
     if (said := said_in(found)) is not None:
         return said
     if found.graph is not None:
-        try:
-            return parameters_of(found.graph, found.size)
-        except NotPlainError as error:
-            raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error
+        return _of_graph(found.graph, path, found.size)
     said = _of_text(_hidden_text(path)) or _said_beside(path)
     if said is None:
         raise HalftoneError("picture-silent", path=path.name)
@@ -45,6 +50,26 @@ def said_in(found: Found) -> Parameters | None:
     if found.parameters and not found.parameters.startswith("{") and holds_parameters(found.parameters):
         return parameters_of_text(found.parameters)
     return parameters_in(found.texts)
+
+
+def _of_graph(graph: str, path: Path, size: tuple[int, int] | None = None) -> Parameters:
+    try:
+        return parameters_of(graph, size)
+    except NotPlainError as error:
+        raise HalftoneError("picture-graph", path=path.name, detail=error.words) from error
+
+
+def _said_in_file(path: Path) -> Parameters:
+    """Read a text file without a picture: A1111's text, the JSON of a program that is known, or ComfyUI's workflow."""
+    try:
+        text = read_regular(path, _MOST).decode("utf-8-sig", "replace").strip()
+    except (OSError, ValueError) as error:
+        raise not_opened(error, path) from error
+    if (said := _of_text(text)) is not None:
+        return said
+    if text.startswith("{") and any(key in text for key in _OF_GRAPHS):
+        return _of_graph(text, path)
+    raise HalftoneError("text-silent", path=path.name)
 
 
 def _of_text(text: str) -> Parameters | None:

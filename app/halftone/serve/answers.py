@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,8 @@ from halftone.session.state import Job
 Json = dict[str, Any]
 _EXTRA: Final = ("Schedule type", "Hires", "Refiner", "Mask", "Inpaint", "Resize mode", "Denoising")
 """Fields of a picture's text that A1111 lists apart."""
+
+_UPSCALER: Final = "Hires upscaler: "
 
 
 class Preview(NamedTuple):
@@ -66,6 +69,25 @@ def recoveries(facts: PictureFacts) -> list[str]:
     return lines
 
 
+def unused_notes(names: Iterable[str], left: Iterable[str], request: PictureRequest) -> list[str]:
+    """Say what of a request was not used, and what was instead. left: "Name: value" as in a picture's text."""
+    upscaler = "" if request.hires is None else request.hires.upscaler.capitalize()
+    return [
+        *(f"Not used: {name}." for name in names),
+        *(
+            f"There is no upscaler {one.removeprefix(_UPSCALER)} here. {upscaler} was used instead."
+            if one.startswith(_UPSCALER) and upscaler
+            else f"Not used: {one}."
+            for one in left
+        ),
+    ]
+
+
+def first_steps(facts: PictureFacts) -> int:
+    """Return the steps of the first pass; those of all passes are more than was asked for."""
+    return facts.passes[0].steps if facts.passes else facts.steps
+
+
 def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
     """As A1111 describes the pictures of an answer."""
     texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
@@ -86,7 +108,7 @@ def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], w
         "sampler_name": said.get("Sampler", ""),
         "scheduler": said.get("Schedule type", "Automatic"),
         "cfg_scale": float(said.get("CFG scale", 0)),
-        "steps": 0 if first is None else first.steps,
+        "steps": int(said.get("Steps") or request.steps or (0 if first is None else first_steps(first))),
         "batch_size": request.batch,
         "sd_model_name": model,
         "sd_model_hash": None,

@@ -21,8 +21,9 @@ from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sam
 from halftone.contract.wording import Words, either
 from halftone.health.pictures.imported_settings import import_settings, known_here
 from halftone.library.add_ons.extras import parts_among
-from halftone.library.add_ons.inversions import Inversion, check_named, inversion_folders, named_in
+from halftone.library.add_ons.inversions import Inversion, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
+from halftone.library.add_ons.unread_inversions import check_named
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.index.known import listed_models
@@ -31,7 +32,17 @@ from halftone.library.prompts.styles import known_styles, styled, styles_named
 from halftone.library.samplers import check_sampler, sampler_called
 from halftone.metadata.picture_settings import said_by, said_in
 from halftone.metadata.reading import parse_parameters, read_picture
-from halftone.serve.answers import Json, Preview, info_of, model_item, png_text, recoveries, share_done, upscaler_item
+from halftone.serve.answers import (
+    Json,
+    Preview,
+    info_of,
+    model_item,
+    png_text,
+    recoveries,
+    share_done,
+    unused_notes,
+    upscaler_item,
+)
 from halftone.serve.control_units import MODULES, Steered, check_steered, module_detail, steered, units_in
 from halftone.serve.dialect import (
     Asked,
@@ -187,7 +198,7 @@ class Interface:
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
-        unused = [f"Not used: {name}." for name in (*ignored(sent, type(asked)), *left)]
+        unused = unused_notes(ignored(sent, type(asked)), left, request)
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         finished = [facts for facts in made if facts.path]
@@ -245,7 +256,7 @@ class Interface:
             draws=True,
             inversions=named_in(spoken, folders, model, rules=rules),
         )
-        check_named(spoken, request.inversions, loras, model, rules)
+        check_named(spoken, request.inversions, loras, model, rules, folders)
         steering = self._steered(asked, pictures, model)
         request = replace(request, controls=steering.controls, ip_adapters=steering.ip_adapters)
         return request, (*taken.left, *steering.left)

@@ -159,7 +159,10 @@ class Checks:
     def repair(
         self, model: ModelFacts, output: str, then: Callable[[Ended], None] | None = None, *, layout: Layout | None = None
     ) -> str:
-        """Queue writing a rescaled copy of the model, with the LoRAs chosen for it merged in. layout: None for its own."""
+        """Queue writing a rescaled copy of the model, with its LoRAs merged in, after a check as thorough as the kept one.
+        layout: None for its own.
+        """
+        known = self.report(model)
         command = Repair(
             job=new_job_id(),
             model=model.id,
@@ -168,6 +171,7 @@ class Checks:
             numerics=self._store.state.numerics,
             loras=self._store.state.extras_of(model).loras,
             layout=layout,
+            depth="quick" if known is None else known.depth,
         )
         return self._queue.submit(command, model.name, first=True, then=then)
 

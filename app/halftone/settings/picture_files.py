@@ -106,6 +106,8 @@ of a user's.
 _WHITE_16: Final = 65_535
 _JPEG_XL: Final = "pillow_jxl"
 """A plugin of Pillow's, which is not among Halftone's own parts."""
+JPEG_XL_PACKAGE: Final = "pillow-jxl-plugin"
+"""The package that holds it."""
 
 
 @cache
@@ -125,7 +127,7 @@ def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Imag
     try:
         file = open_regular(path)
     except (OSError, ValueError) as error:
-        raise _not_opened(error, path) from error
+        raise not_opened(error, path) from error
     with file:
         refusal = _refusal(file, path)
         try:
@@ -144,7 +146,7 @@ def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Imag
             if not _is_of_picture(error):
                 raise  # a shortage, or a fault of what is done with the picture
             if isinstance(error, OSError) and error.errno is not None:
-                raise _not_opened(error, path) from error
+                raise not_opened(error, path) from error
             code, facts = refusal
             raise HalftoneError(code, f"{type(error).__name__}: {error}", path=str(path), **facts) from error
 
@@ -154,10 +156,11 @@ def check_there(path: str | Path) -> None:
     try:
         check_regular(path)
     except (OSError, ValueError) as error:
-        raise _not_opened(error, path) from error
+        raise not_opened(error, path) from error
 
 
-def _not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
+def not_opened(error: OSError | ValueError, path: str | Path) -> HalftoneError:
+    """Return the error for a file that the system does not open."""
     if isinstance(error, PermissionError):
         return no_right(error, path)
     if isinstance(error, NotRegularError):
@@ -183,7 +186,7 @@ def _refusal(file: BinaryIO, path: str | Path) -> _Refusal:
         whole = own == "TIFF" and has_whole_directory(file)
         file.seek(0)
     except OSError as error:
-        raise _not_opened(error, path) from error
+        raise not_opened(error, path) from error
     if whole:
         return "image-other-kind", {"kind": Words("a TIFF of a special kind")}
     if own in _kinds():

@@ -166,10 +166,25 @@ def test_names_come_from_the_files_of_the_settings(qtbot: QtBot, tmp_path: Path)
     assert (tuple(known.wildcards), len(known.tags)) == (("colour",), 2)
     stage.page.form.edit(draws=False)
     assert words.known().wildcards == ()
+    assert not words.known().marked
+    stage.page.form.edit(options={"prompt_syntax": 2})
+    assert words.known().marked, "as in ComfyUI"
     stage.controller.session.settings.update(replace(stage.controller.settings, tags_file=str(tmp_path / "gone.csv")))
     words.known()
     stage.wait(lambda: "gone.csv" in stage.page.form.taken.text())
     assert len(words.known().tags) == 0
+    stage.idle()
+    stage.close()
+
+
+def test_the_steps_say_when_their_number_has_no_effect(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    form = stage.page.form
+    form.edit(sampler="Euler Karras")
+    assert form.steps_note.isHidden()
+    form.edit(sampler="DPM adaptive Karras")
+    assert not form.steps_note.isHidden()
+    assert form.steps_note.text() == "No effect: DPM adaptive Karras finds its steps while it runs."
     stage.idle()
     stage.close()
 

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.helpers.engine_runs import Recorder, Steady, check, faulty_copy, generate, pixels
+from tests.helpers.reports import check_report
 from tests.helpers.tiny import load_tiny
 
 from halftone.contract.errors import HalftoneError
+from halftone.contract.facts import Finding
 from halftone.contract.messages import Examine, Repair
+from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import CheckInputs, Numerics
+from halftone.contract.vocabulary import FindingCode, Verdict
+from halftone.engine.checks.repair import rescaling_of
 from halftone.engine.service import DiffusersEngine
 
 
@@ -79,6 +84,29 @@ def test_a_sound_model_has_nothing_to_rescale(engine: DiffusersEngine, models: d
         engine.repair(Repair(job="r", model=str(models["sd15"]), output=str(tmp_path / "copy")), Recorder(), Steady())
     assert caught.value.code == "nothing-to-repair"
     assert not (tmp_path / "copy").exists()
+
+
+def finding(code: FindingCode, **facts: bool) -> Finding:
+    return Finding(code=code, component="vae", module="decoder", dtype="float16", peak=None, limit=None, facts={**facts})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "findings", "cures", "code"),
+    [
+        ("healthy", (), (), "nothing-to-repair"),
+        ("tight", (finding("tight"),), (), "nothing-to-repair"),
+        ("fixable", (finding("activation-overflow"),), (Cure(kind="bfloat16", plan=Plan()),), "no-rescale"),
+        ("broken", (finding("activation-overflow"),), (), "no-rescale"),
+        ("broken", (finding("activation-overflow"),), (Cure(kind="rescale", plan=Plan()),), "no-rescale"),
+        ("broken", (finding("weights-nonfinite", read=True),), (), "model-broken"),
+    ],
+)
+def test_a_repair_is_refused_for_what_its_check_found(
+    verdict: Verdict, findings: tuple[Finding, ...], cures: tuple[Cure, ...], code: str
+) -> None:
+    with pytest.raises(HalftoneError) as caught:
+        rescaling_of(check_report(verdict=verdict, findings=findings, cures=cures))
+    assert caught.value.code == code
 
 
 def test_flat_output_is_seen_though_every_number_is_finite(

@@ -34,6 +34,7 @@ from halftone.gallery.history import History
 from halftone.library.learned import recall, remember
 from halftone.library.models import describe
 from halftone.library.records import load_report, save_report, save_selftest
+from halftone.settings.picture_files import has_jpeg_xl
 from halftone.settings.places import checks_dir, data_dir, latents_dir, pictures_dir, resources
 from halftone.settings.store import Settings, load, save
 
@@ -280,7 +281,7 @@ def test_pictures(run: Run, model: str, tmp_path: Path) -> None:
         "asked",
     ]
     assert found["images"][0]["path"] == str(path)
-    assert load().last_model == model, "the next command without --model uses it"
+    assert load().last_model == "pocket", "the window opens with the model that was selected there"
     with History() as history:
         assert [entry.facts.path for entry in history.recent()] == [str(path)]
         assert history.recent()[0].thumbnail.startswith(b"\x89PNG")
@@ -544,6 +545,51 @@ def test_what_of_a_prompt_is_not_followed_is_told(run: Run, other_family: str) -
     assert weights == "This text encoder has no prompt weights; brackets are ignored."
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        (("--sampler", "DPM adaptive Karras", "--steps", "7"), True),
+        (("--sampler", "dpm_adaptive", "--hires", "2", "--hires-steps", "7"), True),
+        (("--sampler", "DPM adaptive Karras"), False),
+        (("--sampler", "DPM fast Karras", "--steps", "7"), False),
+        (("--steps", "7"), False),
+    ],
+)
+def test_a_number_of_steps_without_effect_is_named(run: Run, words: tuple[str, ...], noted: bool) -> None:
+    notes = run("generate", "a sun", "-m", "pocket", "--precision", "fp32", "--json", *words).object["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["The number of steps has no effect"] * noted
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("generate", "a", "-m", "pocket", "--shift", "3"), "no option --shift. Known options: --clip-skip, "),
+        (
+            ("generate", "a", "-m", "pocket", "--shift", "3"),
+            ", --option eta=VALUE, --option sigmas=VALUE, --option timesteps=VALUE.",
+        ),
+        (("check", "pocket", "--export", "photoshop"), "--export takes comfyui, a1111, forge or diffusers."),
+        (("farm", "submit", "gone.jsonl"), "gone.jsonl. Check the path."),
+        (("convert", "gone.ckpt"), "There is no file "),
+    ],
+)
+def test_a_refusal_names_what_can_be_typed(run: Run, words: tuple[str, ...], said: str) -> None:
+    assert said in run(*words).err
+
+
+@pytest.mark.skipif(has_jpeg_xl(), reason="the plugin is here")
+def test_a_format_that_needs_a_package_names_it(run: Run) -> None:
+    assert run("generate", "a", "--format", "jxl").err == (
+        "Picture format cannot be jxl without the Python package pillow-jxl-plugin. Use png, jpg or webp, or install the "
+        "package.\n"
+    )
+
+
+@pytest.mark.parametrize(("command", "said"), [("check", "a1111 or forge"), ("generate", "Number of pictures. Default: 1.")])
+def test_the_help_names_values_and_defaults(run: Run, command: str, said: str) -> None:
+    assert said in " ".join(run(command, "--help").out.split())
+
+
 @pytest.mark.parametrize("where", ["python", "descriptor", "child"])
 def test_nothing_that_libraries_print_reaches_stdout(run: Run, model: str, where: Any) -> None:
     found = run("check", model, "--json", examine=[Print(text="noise", where=where)])
@@ -675,6 +721,7 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["generate", "a", "--image", str(folder / "mine.png")], "image-unreadable"),
     (lambda _: ["check", "pocket", "--option", "nothing=1"], "option-unknown"),
     (lambda _: ["generate", "a", "--option", "prompt_embeds=1"], "option-unknown"),
+    (lambda folder: ["farm", "submit", str(folder / "missing.jsonl")], "file-missing"),
     (lambda _: ["generate", "a", "--clip-skip", "0"], "value-out-of-range"),
     (lambda _: ["generate", "a", "--guidance-rescale", "1.1"], "value-out-of-range"),
     (lambda _: ["check", "pocket", "--cfg-rescale", "nan"], "value-out-of-range"),
@@ -992,11 +1039,18 @@ class Repairing(ScriptedEngine):
 
     def examine(self, command: Examine, emit: Emit, control: Control) -> CheckReport:
         found = super().examine(command, emit, control)
-        return replace(found, model=replace(found.model, family="SDXL"))
+        return replace(found, depth=command.depth, model=replace(found.model, family="SDXL", path=command.model))
 
     def repair(self, command: Repair, emit: Emit, control: Control) -> RepairReport:
         self.asked.append(command)
         return super().repair(command, emit, control)
+
+
+def test_a_repair_looks_as_thoroughly_as_its_check(fragile: str, tmp_path: Path) -> None:
+    engine = Repairing()
+    main(["repair", fragile, "--output", str(tmp_path / "a"), "--thorough"], engine=lambda: engine)
+    main(["check", fragile, "--thorough", "--export", "diffusers", "--output", str(tmp_path / "b")], engine=lambda: engine)
+    assert [asked.depth for asked in engine.asked] == ["thorough", "thorough"]
 
 
 def test_an_export_writes_the_repaired_file_in_the_programs_layout(
@@ -1005,7 +1059,7 @@ def test_an_export_writes_the_repaired_file_in_the_programs_layout(
     engine, place = Repairing(), str(tmp_path / "whole")
     main(["check", fragile, "--export", "diffusers", "--output", place, "--json"], engine=lambda: engine)
     assert json.loads(capfd.readouterr().out)["export"]["repaired"]["path"] == place
-    assert [(asked.output, asked.layout) for asked in engine.asked] == [(place, "folder")]
+    assert [(asked.output, asked.layout, asked.depth) for asked in engine.asked] == [(place, "folder", "quick")]
     main(["check", fragile, "--export", "diffusers"], engine=lambda: engine)
     assert "--export diffusers --output fragile-repaired" in capfd.readouterr().out
     assert main(["check", fragile, "--export", "a1111", "--output", place], engine=lambda: engine) == 2

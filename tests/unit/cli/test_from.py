@@ -13,6 +13,7 @@ from tests.helpers.scripted import ScriptedEngine
 from halftone.cli import main
 from halftone.cli.generate.settings_from_picture import from_picture, not_used
 from halftone.cli.options.flags import _control
+from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
 from halftone.metadata.control_units import control_of, unit_in
@@ -39,6 +40,51 @@ def written(folder: Path, text: str, key: str = "parameters") -> str:
     chunks.add_text(key, text)
     Image.new("RGB", (8, 8)).save(folder / "sun.png", pnginfo=chunks)
     return str(folder / "sun.png")
+
+
+@pytest.mark.parametrize("ending", [".txt", ".json"])
+def test_a_text_file_alone_says_what_a_picture_says(picture: str, ending: str) -> None:
+    file = Path(picture).with_name("other" + ending)
+    file.write_text(TEXT, encoding="utf-8-sig")
+    made = asked("--from", str(file))
+    assert (made.prompt, made.negative, made.steps, made.seed) == ("a sun", "blurry", 31, 42)
+
+
+SETTINGS = {"base_model": "tiny", "prompt": "a sun", "steps": 7, "seed": 5, "metadata_scheme": "fooocus"}
+SAMPLER = {"seed": 5, "steps": 7, "cfg": 6, "denoise": 1, "sampler_name": "euler", "scheduler": "karras"}
+GRAPH = {
+    "1": {"class_type": "KSampler", "inputs": {**SAMPLER, "model": ["6", 0], "positive": ["2", 0], "latent_image": ["4", 0]}},
+    "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "a sun", "clip": ["6", 1]}},
+    "3": {"class_type": "VAEDecode", "inputs": {"samples": ["1", 0]}},
+    "4": {"class_type": "EmptyLatentImage", "inputs": {"width": 64, "height": 64}},
+    "5": {"class_type": "SaveImage", "inputs": {"images": ["3", 0]}},
+    "6": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "tiny.safetensors"}},
+}
+
+
+@pytest.mark.parametrize("said", [SETTINGS, GRAPH])
+def test_a_file_of_settings_or_of_a_workflow_is_read(tmp_path: Path, said: dict[str, Any]) -> None:
+    (tmp_path / "sun.json").write_text(json.dumps(said))
+    found = from_picture(str(tmp_path / "sun.json"), {}, set(), "pocket", Settings()).asked
+    assert (found["prompt"], found["steps"], found["seed"]) == ("a sun", 7, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("a.txt", "only words", "text-silent"),
+        ("a.json", "{}", "text-silent"),
+        ("a.json", "[1, 2]", "text-silent"),
+        ("a.json", '{"nodes": 1}', "picture-graph"),
+        ("gone.txt", None, "image-missing"),
+    ],
+)
+def test_a_text_without_settings_says_so(tmp_path: Path, name: str, text: str | None, code: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(HalftoneError) as caught:
+        from_picture(str(tmp_path / name), {}, set(), None, Settings())
+    assert caught.value.code == code
 
 
 def asked(*words: str) -> PictureRequest:

@@ -12,12 +12,13 @@ from tests.helpers.reports import MODEL, check_report
 from halftone.contract.facts import CheckReport, ComponentFacts, Finding, LayerPeak
 from halftone.contract.plan import Cure, Plan
 from halftone.contract.request import Control, Numerics
-from halftone.contract.vocabulary import FindingCode, OtherProgram
+from halftone.contract.vocabulary import POCKET, FindingCode, OtherProgram
 from halftone.health.diffusers_code import FAMILIES
 from halftone.health.other_programs import Export, export
 from halftone.health.program_families import LOADS
 from halftone.library.families.known_families import BY_NAME
 from halftone.library.families.single_files import SINGLES
+from halftone.library.models import describe
 
 PROGRAMS: Final = json.loads((Path(__file__).parents[2] / "references" / "options.json").read_text())["programs"]
 CONFIGS: Final = Path(__file__).parents[3] / "resources" / "configs"
@@ -37,6 +38,15 @@ def report(*findings: Finding, bfloat16: bool = False, rescale: bool = False, **
 
 def values(found: Export) -> list[tuple[str, str, str]]:
     return [(one.app, one.value, one.instead) for one in found.settings]
+
+
+@pytest.mark.parametrize(("program", "apps"), [("comfyui", 1), ("a1111", 2)])
+def test_a_model_of_a_size_that_a_program_does_not_build_gets_no_advice(program: OtherProgram, apps: int) -> None:
+    found = export(report(VAE, model=describe(POCKET), rescale=True), program)
+    assert (found.settings, len(found.notes), found.rescale) == ((), apps, False)
+    assert "its UNet is of another size than that of Stable Diffusion 1.x models." in str(found.notes[0])
+    assert str(found.refusal).endswith(" cannot load it.")
+    assert export(report(VAE, model=describe(POCKET), rescale=True), "diffusers").settings
 
 
 VAE: Final = finding("vae")

@@ -9,7 +9,8 @@ from tests.helpers.model_files import ramp, safetensors
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Lora
-from halftone.library.add_ons.inversions import check_named, named_in, unknown_names
+from halftone.library.add_ons.inversions import named_in, unknown_names
+from halftone.library.add_ons.unread_inversions import check_named
 from halftone.library.prompts.comfyui_words import comfy_pieces, named_embeddings
 from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax
 
@@ -67,6 +68,15 @@ def test_an_unknown_one_is_refused_and_a_known_one_is_used(tmp_path: Path) -> No
         assert refusal(text, str(file)) == "inversion-unknown", text
     with pytest.raises(HalftoneError, match="no embedding dog for Pocket"):
         check_named(("embedding:dog.pt",), (), (), SD, COMFYUI)
+
+
+def test_one_that_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "wide.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 1024)}))
+    (tmp_path / "old.pt").write_bytes(b"PK")
+    for text, code in (("embedding:wide", "inversion-other-base"), ("embedding:old.pt", "model-pickle")):
+        with pytest.raises(HalftoneError) as caught:
+            check_named((text,), (), (), SD, COMFYUI, [str(tmp_path)])
+        assert caught.value.code == code
 
 
 def test_words_stay_words() -> None:

@@ -1,5 +1,6 @@
 """What is offered while a prompt is typed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,22 @@ KNOWN = Known(("Ink wash", "soft ink", "Grain"), ("colour", "places/town"), ("Ea
 )
 def test_what_is_offered_at_the_end_of_a_text(text: str, offered: list[str]) -> None:
     assert [one.text for one in offers(text, len(text), KNOWN)] == offered
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "offered"),
+    [
+        ("a easy", True, ["embedding:EasyNegative"]),
+        ("a embedding:ea", True, ["embedding:EasyNegative"]),
+        ("a (embedding:", True, ["embedding:EasyNegative"]),
+        ("bad", True, []),
+        ("embedding:EasyNegative", True, []),
+        ("a embedding:ba", False, ["bad hands"]),
+        ("myembedding:ea", False, ["EasyNegative"]),
+    ],
+)
+def test_an_embedding_is_written_as_the_syntax_wants_it(text: str, marked: bool, offered: list[str]) -> None:
+    assert [one.text for one in offers(text, len(text), replace(KNOWN, marked=marked))] == offered
 
 
 def test_what_stands_behind_the_cursor_does_not_count() -> None:

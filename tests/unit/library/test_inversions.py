@@ -21,6 +21,7 @@ from halftone.library.add_ons.inversions import (
     read_inversion,
     with_words,
 )
+from halftone.library.add_ons.unread_inversions import unread_notes
 from halftone.library.prompts.prompt_chunks import split_prompt, split_text
 from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, parse
 from halftone.library.prompts.tokens import clip_tokenizer
@@ -230,3 +231,37 @@ def test_names_any_takes_no_pattern_for_a_name() -> None:
     assert not names_any("aXb", ["a.b"])
     assert names_any("a.b", ["a.b"])
     assert not names_any("anything", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "syntax", "said"),
+    [
+        ("a easynegative", Syntax.HALFTONE, ()),
+        ("(embedding:easynegative:1.2) embedding:BAD-HANDS-5", Syntax.HALFTONE, ()),
+        ("(embedding:cat:1.2)", Syntax.HALFTONE, ("“embedding:cat” is read as words: no embedding cat for this model",)),
+        ("xembedding:cat, my-embedding:cat, embedding: cat", Syntax.HALFTONE, ()),
+        ("embedding:cat", Syntax.A1111, ("“embedding:cat” is read as words, as in A1111. Write cat alone",)),
+        ("embedding:easynegative.pt", Syntax.A1111, ("“embedding:easynegative.pt” is read as words, as in A1111",)),
+        ("embedding:cat", Syntax.COMFYUI, ()),
+        ("xl.v2", Syntax.HALFTONE, ("“xl.v2” is read as words: this embedding does not fit Pocket",)),
+        ("embedding:xl.v2", Syntax.HALFTONE, ("“xl.v2” is read as words: this embedding does not fit Pocket",)),
+        ("an old.thing", Syntax.HALFTONE, ("“old.thing” is read as words: Halftone does not open ",)),
+        ("embedding:old.thing", Syntax.HALFTONE, ("“old.thing” is read as words: Halftone does not open ",)),
+        ("bad-hands-5", Syntax.HALFTONE, ()),
+    ],
+)
+def test_what_is_named_and_not_read_is_noted(folder: Path, text: str, syntax: Syntax, said: tuple[str, ...]) -> None:
+    (folder / "old.thing.pt").write_bytes(b"PK")
+    (folder / "bad-hands-5.bin").write_bytes(b"PK")
+    files = [str(folder / "easynegative.safetensors"), str(folder / "deep" / "bad-hands-5.safetensors")]
+    notes = [str(note) for note in unread_notes((text, ""), files, (), [str(folder)], SD, Rules(syntax))]
+    assert [note.startswith(start) for note, start in zip(notes, said, strict=True)] == [True] * len(said), notes
+
+
+def test_a_model_of_another_width_says_which_width_it_reads(folder: Path) -> None:
+    narrow = replace(SD, family="Stable Diffusion 2.x")
+    (note,) = unread_notes(("easynegative",), (), (), [str(folder)], narrow, OWN)
+    assert str(note) == (
+        "“easynegative” is read as words: this embedding does not fit Pocket: its vectors have 768 values, "
+        "the model's 1024. Choose one for Stable Diffusion 2.x, or another model."
+    )

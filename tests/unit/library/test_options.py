@@ -42,13 +42,13 @@ def test_what_it_does_not_take_is_refused_with_what_it_does(tmp_path: Path) -> N
     pocket = describe(POCKET)
     said = (
         "This model's pipeline has no option {}. "
-        "Known options: clip_skip, discard_penultimate, emphasis, eta, eta_ancestral, eta_noise_seed_delta, freeu, freeu_b1, "
-        "freeu_b2, freeu_end, freeu_s1, freeu_s2, freeu_start, guidance_rescale, noise_source, "
-        "pag_attenuation, pag_end, pag_scale, pag_start, prompt_syntax, rho, s_churn, s_noise, s_tmax, s_tmin, "
-        "sigma_max, sigma_min, sigmas, "
-        "threshold_cfg_mode, threshold_cfg_scale_min, threshold_mode, threshold_percentile, threshold_phi, threshold_scale, "
-        "threshold_scale_min, threshold_startpoint, threshold_together, threshold_value, threshold_variability, "
-        "timesteps, zero_snr."
+        "Known options: --clip-skip, --discard-penultimate, --emphasis, --eta, --eta-noise-seed-delta, --freeu, --freeu-b1, "
+        "--freeu-b2, --freeu-end, --freeu-s1, --freeu-s2, --freeu-start, --guidance-rescale, --noise-schedule, --noise-source, "
+        "--pag, --pag-attenuation, --pag-end, --pag-start, --prompt-syntax, --rho, --sigma-churn, --sigma-max, --sigma-min, "
+        "--sigma-noise, --sigma-tmax, --sigma-tmin, --threshold, --threshold-cfg-min, --threshold-cfg-mode, "
+        "--threshold-channels, --threshold-min, --threshold-mode, --threshold-percentile, --threshold-phi, "
+        "--threshold-startpoint, --threshold-value, --threshold-variability, "
+        "--option eta=VALUE, --option sigmas=VALUE, --option timesteps=VALUE."
     )
     assert refusal(pocket, {"latents": 1}) == said.format("latents")
     assert refusal(pocket, {"denoising_end": 0.5}) == said.format("denoising_end")

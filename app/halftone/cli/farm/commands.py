@@ -10,7 +10,6 @@ from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
-from halftone.contract.wording import Words
 from halftone.settings.store import load
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
@@ -71,8 +70,7 @@ def submit(
             wanted = read_jobs(path, user or getpass.getuser(), load(), lambda key: ledger.job(key) is not None)
             known = ledger.submit(wanted)
     except FileNotFoundError as error:
-        allowed = Words("a file of jobs, one a line")
-        raise HalftoneError("setting-bad-value", name="JOBS.jsonl", value=str(path), allowed=allowed) from error
+        raise HalftoneError("file-missing", path=str(path.absolute())) from error
     _tell_filed(len(wanted) - len(known), len(known), as_json=json)
 
 

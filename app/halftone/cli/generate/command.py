@@ -26,14 +26,17 @@ from halftone.settings.store import Settings, load
 _PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
 _LATENTS = "Finish a saved picture with its own settings: decode its latents, or resume after its last good step."
 _PRESET = "Use the settings of a preset saved in Create. Other options override them."
-_FROM = "Import the settings of a picture from Halftone, A1111, Forge or ComfyUI. Other options override them."
+_FROM = (
+    "Import the settings of a picture, or of a .txt or .json file, from Halftone, A1111, Forge, SD.Next, ComfyUI, InvokeAI, "
+    "SwarmUI, Fooocus, RuinedFooocus, NovelAI, Easy Diffusion, Draw Things, sd-scripts or Civitai. Other options override them."
+)
 
 Prompt = Annotated[str | None, typer.Argument(help="The prompt. Required without --latents and --from.", show_default=False)]
 Output = Annotated[str | None, typer.Option("--output", "-o", help=_PLACE, show_default=False)]
 Video = Annotated[str | None, typer.Option("--video", metavar="KIND", help="For video models: mp4 or webp.", show_default=False)]
 Fps = Annotated[int | None, option("fps")]
 Latents = Annotated[str | None, typer.Option("--latents", metavar="FILE", help=_LATENTS, show_default=False)]
-From = Annotated[str | None, typer.Option("--from", metavar="PICTURE", help=_FROM, show_default=False)]
+From = Annotated[str | None, typer.Option("--from", metavar="FILE", help=_FROM, show_default=False)]
 Preset = Annotated[str | None, typer.Option("--preset", metavar="NAME", help=_PRESET, show_default=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite an existing output file.")]
 Batch = Annotated[int | None, option("batch")]
@@ -123,6 +126,7 @@ def generate(
         raise typer.Exit(0 if _made_grid(tools, grid_of(grid, request, facts, saved), as_json=json) else 1)
     ready = ready_request(request, facts, saved)
     then = Then(picture, None if "precision" in numerics else made)
+    notes = (*notes, *prompt_notes(ready, facts, saved))
     raise typer.Exit(0 if _made(tools, ready, facts, notes, then, named=named, as_json=json) else 1)
 
 
@@ -196,7 +200,6 @@ def _made(
     from halftone.cli.reports.json_objects import asked_object, generate_object, put, start_object
     from halftone.session.pictures.request_cost import cost_of
 
-    notes = (*notes, *prompt_notes(ready, facts))
     if not named and not as_json:
         command_jobs.tell_notes((f"Model: {facts.name} (no --model).",))
     command_jobs.tell_notes(notes)

@@ -46,9 +46,8 @@ def word_parameters() -> list[inspect.Parameter]:
 def option(field: str, panel: str | None = None, metavar: str | None = None) -> Any:
     """Return the option of a parameter, with its flags and its help."""
     one = BY_FIELD[field]
-    return typer.Option(
-        *one.flags, metavar=metavar, help=one.help, rich_help_panel=panel, show_default="1" if field == "batch" else False
-    )
+    said = f"{one.help} Default: 1." if field == "batch" else one.help
+    return typer.Option(*one.flags, metavar=metavar, help=said, rich_help_panel=panel, show_default=False)
 
 
 def asked_words(options: Mapping[str, Any], saved: Settings) -> dict[str, Any]:

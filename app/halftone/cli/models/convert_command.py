@@ -31,7 +31,7 @@ def convert(
     if not json:
         with kept_log(), kept_stdout():
             made = convert(file, output, as_words if sys.stderr.isatty() else silent)
-        say(f"{made.path} is written: {made.tensors} tensors.")
+        say(f"{made.path} is written: {made.tensors} {'tensor' if made.tensors == 1 else 'tensors'}.")
         if (left := left_words(made.left)) is not None:
             say(str(left), err=True)
         if made.open:

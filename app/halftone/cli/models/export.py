@@ -41,6 +41,7 @@ def export_for(tools: Tools, report: CheckReport, program: OtherProgram, copy: P
         numerics=report.numerics,
         loras=report.loras,
         layout=LAYOUTS[program],
+        depth=report.depth,
     )
     repaired = run_with_progress(tools, command, RepairReport, as_json=as_json)
     if not as_json:

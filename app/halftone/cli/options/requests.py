@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -22,9 +22,10 @@ from halftone.health.pictures.requests import check_inputs, check_request
 from halftone.health.pictures.unfinished_files import check_named_files
 from halftone.health.pictures.unfinished_pictures import check_same_model, read_kept
 from halftone.library.add_ons.extras import check_extras_fit
-from halftone.library.add_ons.inversions import check_named, inversion_folders, inversion_name, named_in, names_any, spoken
+from halftone.library.add_ons.inversions import inversion_folders, inversion_name, named_in, names_any, spoken
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import check_loras, has_tags, known_loras, lora_folders, take_tags
+from halftone.library.add_ons.unread_inversions import check_named, unread_notes
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.files.copies import check_copy
 from halftone.library.layouts import check_layout
@@ -33,6 +34,7 @@ from halftone.library.prompts.prompt_syntax import family_notes, rules_of
 from halftone.library.prompts.styles import styled
 from halftone.library.prompts.tokens import cut_prompt, reading_length
 from halftone.library.prompts.wildcards import is_drawn, unfollowed
+from halftone.library.sampler_options import finds_steps
 from halftone.library.samplers import check_sampler
 from halftone.library.tasks import check_given, needs_mask, needs_picture
 from halftone.library.videos import reads_prompt, refuse_still
@@ -41,6 +43,11 @@ from halftone.settings.disk import no_folder
 from halftone.settings.places import pictures_dir
 from halftone.settings.store import Settings
 
+ExportTo = Literal["comfyui", "a1111", "forge", "diffusers"]
+EXPORT_HELP: Final = (
+    "Also say what to set in another program: comfyui, a1111 or forge (A1111, Forge, reForge), or diffusers. Checks in FP16 by "
+    "default."
+)
 PAGES: Final = (".html", ".htm")
 _LAST_WORDS: Final = 5
 _USUAL_BATCH: Final = 1
@@ -61,14 +68,14 @@ log = logging.getLogger(__name__)
 
 
 def known_model(model: str | None, saved: Settings) -> ModelFacts:
-    """The model's facts, if it can make pictures; None: the last used one, or pocket when that is gone."""
+    """The model's facts, if it can make pictures; None: the one selected in the window, or pocket when that is gone."""
     from halftone.session.models.model_list import usable
 
     if model is None and saved.last_model != POCKET:
         try:
             return usable(saved.last_model)
         except HalftoneError as error:
-            log.info("the last used model is left aside: %s", error)
+            log.info("the model of the window is left aside: %s", error)
     return usable(model or POCKET)
 
 
@@ -124,7 +131,7 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     if reads_in_chunks(facts.family):
         named = named_in(texts, folders, facts, named, rules)
         found["inversions"] = named
-    check_named(texts, named, found.get("loras", ()), facts, rules)
+    check_named(texts, named, found.get("loras", ()), facts, rules, folders)
     return found
 
 
@@ -217,6 +224,11 @@ def report_place(given: str, *, overwrite: bool) -> Path:
     return path
 
 
+def program_of(name: ExportTo) -> OtherProgram:
+    """Return the program that a user names: A1111 and Forge share their settings."""
+    return "a1111" if name == "forge" else name
+
+
 def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -> Path:
     """Return where to write the repaired file for a program. Raises HalftoneError setting-bad-value, repair-several-files,
     no-one-file, as `check_copy`.
@@ -229,16 +241,24 @@ def export_place(facts: ModelFacts, program: OtherProgram | None, output: str) -
     return check_copy(facts, output, LAYOUTS[program])
 
 
-def prompt_notes(request: PictureRequest, facts: ModelFacts) -> tuple[str, ...]:
-    """Say which prompts are cut, and which signs in them are not followed."""
+def prompt_notes(request: PictureRequest, facts: ModelFacts, saved: Settings) -> tuple[str, ...]:
+    """Say which prompts are cut, which signs in them are not followed, and which numbers have no effect."""
     texts, rules = styled(request.prompt, request.negative, request.styles), rules_of(request.options)
     cuts = [(name, cut_prompt(facts, text, rules)) for name, text in zip(("prompt", "negative prompt"), texts, strict=True)]
     cut_notes = tuple(_cut_note(name, facts, *cut) for name, cut in cuts if cut is not None)
     signs = [
         *family_notes(texts, facts.family, rules),
         *(unfollowed(texts) if request.draws else ()),
+        *unread_notes(texts, request.inversions, request.loras, inversion_folders(saved), facts, rules),
     ]
-    return (*cut_notes, *map(str, signs), *_unnamed(request))
+    return (*cut_notes, *map(str, signs), *_unnamed(request), *_uncounted(request))
+
+
+def _uncounted(request: PictureRequest) -> tuple[str, ...]:
+    """Note a number of steps that the sampler does not use."""
+    name = finds_steps(request.sampler)
+    asked = request.steps is not None or (request.hires is not None and request.hires.steps is not None)
+    return (f"The number of steps has no effect: {name} finds its steps while it runs.",) if name and asked else ()
 
 
 def _unnamed(request: PictureRequest) -> tuple[str, ...]:

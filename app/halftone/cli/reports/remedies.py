@@ -16,7 +16,7 @@ from halftone.settings.places import settings_file
 
 _KNOWN: Final = "under [folders] in {settings}"
 _LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
-_APPLY: Final = "Use the cure that the check offers instead:  {check}"
+_APPLY: Final = "Use another cure, if the check offers one:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
     "model-pickle": "Convert it:  {convert}  or use its .safetensors version.",
     "model-needs-parts": "Name a diffusers folder of {family} with --model, and this file with --transformer.",
@@ -50,6 +50,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "check-no-memory": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME.",
     "no-rescale": _APPLY,
+    "nothing-to-repair": "Nothing to repair, no copy written. With --thorough it looks at more prompts and sizes.",
     "train-no-memory": 'Set checkpointing = true, batch = 1, a smaller size or precision = "bfloat16", and begin again.',
     "train-config": "A file with every setting is printed by:  {example}",
     "repair-eight-bits": _APPLY,

@@ -1,16 +1,19 @@
 """What the command line's own parser refuses, in the shape of all other refusals: a sentence and what to do."""
 
 import difflib
+import re
 from typing import Any, Final
 
 from halftone.cli.terminal.command_lines import command_line
 from halftone.contract.errors import ErrorFacts, Fact
-from halftone.contract.wording import Words, both
+from halftone.contract.wording import Words, both, either
 
 _SIZE: Final = "--size"
 """What other programs call width and height together, and so what many type first."""
 _KINDS: Final = (("integer", "a whole number"), ("float", "a number"), ("number", "a number"))
 """A word of the parser's complaint about a value -> what the option takes."""
+_CHOICES: Final = " is not one of "
+"""What stands before the values of a choice in a complaint."""
 
 
 def is_usage(error: Exception) -> bool:
@@ -47,8 +50,7 @@ def _words(error: Any, context: Any, command: str) -> tuple[Fact, Fact]:
         case "MissingParameter" if parameter is not None:
             return Words("{0} needs {1}", (command, _name(parameter))), ""
         case "BadParameter" if parameter is not None:
-            kind = next((said for word, said in _KINDS if word in complaint), "another value")
-            return Words("{0} takes {1}", (_name(parameter), Words(kind))), ""
+            return Words("{0} takes {1}", (_name(parameter), _taken(complaint))), ""
         case _:
             return _other(complaint, context, command)
 
@@ -62,6 +64,14 @@ def _other(complaint: str, context: Any, command: str) -> tuple[Fact, Fact]:
         problem = Words("{0} does not know what to do with “{1}”", (command, extra))
         return problem, Words("Quote values that contain spaces. ")
     return complaint.removeprefix("Invalid value: "), ""
+
+
+def _taken(complaint: str) -> Words | str:
+    """The values that an option takes, or their kind."""
+    choices: list[str] = re.findall(r"'([\w-]+)'", complaint.partition(_CHOICES)[2])
+    if choices:
+        return either(*choices)
+    return Words(next((said for word, said in _KINDS if word in complaint), "another value"))
 
 
 def _name(parameter: Any) -> Words | str:

@@ -17,6 +17,7 @@ from halftone.contract.facts import CheckReport, DeviceFacts, ModelFacts, Repair
 from halftone.contract.messages import Examine, PhaseChanged, Repair
 from halftone.contract.plan import stored_rescale
 from halftone.contract.request import CheckInputs
+from halftone.contract.vocabulary import Layout
 from halftone.contract.wording import Words
 from halftone.engine.basics.tensors import relative_error
 from halftone.engine.checks.examine import Examination
@@ -32,6 +33,7 @@ from halftone.engine.weights.calls import CLOSE, run_call
 from halftone.engine.weights.packed import packed_layers
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import ComponentState, exact_weights, split_rows
+from halftone.health.judge import why_broken
 from halftone.library.add_ons.vaes import VAE
 from halftone.library.files.copies import REPAIRED, check_copy, layout_of
 from halftone.library.layouts import check_layout
@@ -55,51 +57,18 @@ def repair(
     check_layout(loaded.facts, layout)
     if any(packed_layers(module) for module in loaded.modules.values()):
         raise HalftoneError("repair-eight-bits", model=loaded.facts.name)
-    numerics = msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False)
-    examination = Examination(
-        loaded,
-        device,
-        tested,
-        Examine(
-            job=command.job,
-            model=command.model,
-            device=command.device,
-            numerics=numerics,
-            inputs=CheckInputs(loras=command.loras),
-        ),
-        emit,
-        control,
-    )
-    report = examination.run()
-    if report.verdict == "broken":
-        raise HalftoneError("model-broken", model=loaded.facts.name, detail=_damage(report))
-    if not report.cures:
-        raise HalftoneError("nothing-to-repair", model=loaded.facts.name)
-    cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
-    if cure is None or not cure.plan.rescale or examination.wide is None:
-        raise HalftoneError("no-rescale", model=loaded.facts.name)
+    examination = Examination(loaded, device, tested, _in_float16(command), emit, control)
+    rescale = rescaling_of(examination.run())
+    wide = examination.wide
+    assert wide is not None, "only a damaged model has no range pass, and that is refused"
+    merged = _merged(loaded)
     try:
-        is_file = layout == "file"
-        with new_file(target) if is_file else new_folder(target) as part:
-            merged, rescale = _merged(loaded), stored_rescale(cure.plan.rescale)
-            named = [f"{lora.name} {lora.shown_weight}" for lora in loaded.loras]
-            source = Path(loaded.facts.path)
-            if layout != layout_of(loaded.facts):
-                source = part
-                if is_file:
-                    write_as_file(loaded.facts, part, emit, control)
-                else:
-                    write_as_folder(loaded.facts, part, emit)
-            if is_file:
-                changed = _write_file(loaded.facts, source, part, rescale, emit, merged, named)
-            else:
-                changed = write_copy(source, part, rescale, emit, control, merged, named)
-                if command.layout is not None and VAE in rescale:
-                    stop_upcasting(part)
+        with new_file(target) if layout == "file" else new_folder(target) as part:
+            changed = _write(loaded, part, layout, command, rescale, merged, emit, control)
             emit(PhaseChanged(phase="verify"))
             in_blocks = {name: exact_source(loaded, name) for name in examination.in_blocks}
             with streaming(loaded, in_blocks):
-                error, finite = _compare(loaded, part, {*rescale, *merged}, examination.wide, control)
+                error, finite = _compare(loaded, part, {*rescale, *merged}, wide, control)
             if error > CLOSE:  # a copy cannot hold the epsilons of norms
                 raise HalftoneError("no-rescale", model=loaded.facts.name)
     except OSError as problem:
@@ -113,6 +82,58 @@ def repair(
         loras=tuple(lora.name for lora in loaded.loras),
         without_add_ons=tuple(name for name in rescale if role(name, loaded.modules[name]) != "decode"),
     )
+
+
+def _in_float16(command: Repair) -> Examine:
+    """The check that shows what is to be rescaled."""
+    return Examine(
+        job=command.job,
+        model=command.model,
+        device=command.device,
+        depth=command.depth,
+        numerics=msgspec.structs.replace(command.numerics, precision="float16", fp8_storage=False),
+        inputs=CheckInputs(loras=command.loras),
+    )
+
+
+def rescaling_of(report: CheckReport) -> dict[str, dict[str, int]]:
+    """The verified rescaling of a check, as files hold it. Raises model-broken, nothing-to-repair, no-rescale."""
+    model = report.model.name
+    if report.verdict == "broken" and why_broken(report) not in ("no-cure", "no-cure-known"):
+        raise HalftoneError("model-broken", model=model, detail=_damage(report))
+    if report.verdict in ("healthy", "tight"):
+        raise HalftoneError("nothing-to-repair", model=model)
+    cure = next((cure for cure in report.cures if cure.kind == "rescale" and cure.refusal is None), None)
+    if cure is None or not cure.plan.rescale:
+        raise HalftoneError("no-rescale", model=model)
+    return stored_rescale(cure.plan.rescale)
+
+
+def _write(
+    loaded: Loaded,
+    part: Path,
+    layout: Layout,
+    command: Repair,
+    rescale: Mapping[str, Mapping[str, int]],
+    merged: Mapping[str, Mapping[str, torch.Tensor]],
+    emit: Emit,
+    control: Control,
+) -> int:
+    """Write the copy in a layout into the new file or folder `part`. Returns how many tensors differ."""
+    named = [f"{lora.name} {lora.shown_weight}" for lora in loaded.loras]
+    source = Path(loaded.facts.path)
+    if layout != layout_of(loaded.facts):
+        source = part
+        if layout == "file":
+            write_as_file(loaded.facts, part, emit, control)
+        else:
+            write_as_folder(loaded.facts, part, emit)
+    if layout == "file":
+        return _write_file(loaded.facts, source, part, rescale, emit, merged, named)
+    changed = write_copy(source, part, rescale, emit, control, merged, named)
+    if command.layout is not None and VAE in rescale:
+        stop_upcasting(part)
+    return changed
 
 
 def _damage(report: CheckReport) -> Words:

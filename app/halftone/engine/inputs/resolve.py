@@ -36,8 +36,9 @@ from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.add_ons.inversions import unknown_names
+from halftone.library.add_ons.unread_inversions import unread_marks
 from halftone.library.families.known_families import of_pipeline, reads_brackets
-from halftone.library.options import Kind, check_kind, check_one_schedule
+from halftone.library.options import Kind, check_kind, check_one_schedule, typed
 from halftone.library.prompts.composed_prompts import composed, is_composed
 from halftone.library.prompts.drawn_prompts import spoken
 from halftone.library.prompts.prompt_syntax import Rules, notes, plain, rules_of
@@ -219,9 +220,7 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     given = {name: value for name, value in wanted.items() if value is not None}
     for name in given:
         if name in _OURS or name not in accepted:
-            raise HalftoneError(
-                "option-unknown", name=option_flag(name), known=tuple(sorted(simple_options(pipe))) or Words("none")
-            )
+            raise HalftoneError("option-unknown", name=option_flag(name), known=typed(simple_options(pipe)) or Words("none"))
     for name, value in ((Words("Width"), inputs.width), (Words("Height"), inputs.height)):
         if value is not None:
             check_multiple(name, value, max(8, int(getattr(pipe, "vae_scale_factor", 8))))
@@ -246,8 +245,9 @@ def _readable(pipe: Any, inputs: Inputs, texts: dict[str, str]) -> dict[str, str
 
 def _prompt_notes(pipe: Any, texts: tuple[str, str], rules: Rules, learned: Iterable[Learned]) -> tuple[Words, ...]:
     literal, weights = reads_brackets(of_pipeline(type(pipe).__name__).name), weighs(pipe, rules)
-    found = notes(texts, weights=weights, rules=rules, literal=literal)
-    unknown = unknown_names(texts, (one.inversion.name for one in learned), rules) if weights else ()
+    found, names = notes(texts, weights=weights, rules=rules, literal=literal), [one.inversion.name for one in learned]
+    found += unread_marks(texts, names, rules)
+    unknown = unknown_names(texts, names, rules) if weights else ()
     return (*found, *(Words("There is no embedding {0}. It is left out, as in ComfyUI.", (name,)) for name in unknown))
 
 

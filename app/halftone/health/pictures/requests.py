@@ -32,7 +32,7 @@ from halftone.library.tasks import needs_picture
 from halftone.library.videos import check_video, makes_videos, reads_prompt
 from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
 from halftone.metadata.start_images import check_mask, picture_size
-from halftone.settings.picture_files import check_there
+from halftone.settings.picture_files import JPEG_XL_PACKAGE, check_there
 
 _IMAGE_ENDINGS: Final = (*PICTURES, ".bmp", ".tif", ".tiff")
 _SEEDS: Final = ("seed", "variation_seed")
@@ -106,7 +106,9 @@ def _check_saving(request: PictureRequest, prompts: str) -> None:
 def _check_format(kind: PictureFormat) -> None:
     if f".{kind}" not in PICTURES:
         writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
-        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=kind, allowed=writable)
+        value = Words("{0} without the Python package {1}", (kind, JPEG_XL_PACKAGE))
+        allowed = Words("{0}, or install the package", (writable,))
+        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=value, allowed=allowed)
 
 
 def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:

@@ -11,7 +11,6 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.request import Lora
 from halftone.contract.wording import Words, both
 from halftone.library.add_ons.named_files import reading
 from halftone.library.add_ons.unusable_files import instead
@@ -19,7 +18,7 @@ from halftone.library.families.known_families import REFINER, SD1, SD2, SDXL, re
 from halftone.library.families.recognise import recognise
 from halftone.library.files.folder import read_json
 from halftone.library.files.header import TensorInfo, read_header
-from halftone.library.models import model_files
+from halftone.library.models import ENDINGS, model_files
 from halftone.library.prompts.comfyui_words import comfy_pieces, embedding_in, named_embeddings
 from halftone.library.prompts.prompt_syntax import OWN, Rules, Syntax, at_step, changes, parse
 from halftone.settings.store import Settings
@@ -111,11 +110,12 @@ def matching(one: Inversion, widths: Sequence[int], model: ModelFacts) -> tuple[
     tensors = matched(one, widths) if widths else None
     if tensors is None:
         facts = {"name": one.name, "model": model.name, "family": model.family}
-        raise HalftoneError("inversion-other-base", detail=_why_not(one, widths), **facts)
+        raise HalftoneError("inversion-other-base", detail=why_not(one, widths), **facts)
     return tensors
 
 
-def _why_not(one: Inversion | None, widths: Sequence[int]) -> Words:
+def why_not(one: Inversion | None, widths: Sequence[int]) -> Words:
+    """Return the reason why a model of these widths cannot read an embedding."""
     if one is None or not widths:
         return Words("its text encoder does not support embeddings")
     if len(one.widths) < len(widths):
@@ -161,11 +161,11 @@ def named_in(
     """Files below the folders with names in the texts that fit the model, after `given`. Only headers of these are read."""
     written, widths = spoken(texts, rules), encoder_widths(model)
     found = {inversion_name(path).casefold(): path for path in given}
-    for path in _small_files(folders) if widths else ():
+    for path in small_files(folders) if widths else ():
         name = inversion_name(path)
         if name.casefold() in found or not names_any(written, (name,), rules):
             continue
-        one = _read_or_none(path)
+        one = read_or_none(path)
         if one is not None and matched(one, widths):
             found[name.casefold()] = path
     return tuple(found.values())
@@ -173,14 +173,14 @@ def named_in(
 
 def list_inversions(folders: Iterable[str], given: Iterable[str] = ()) -> tuple[Inversion, ...]:
     """All below the folders, after the given ones; several may have one name."""
-    paths = dict.fromkeys((*given, *_small_files(folders)))
-    return tuple(one for path in paths if (one := _read_or_none(path)) is not None)
+    paths = dict.fromkeys((*given, *small_files(folders)))
+    return tuple(one for path in paths if (one := read_or_none(path)) is not None)
 
 
-def _small_files(folders: Iterable[str]) -> Iterator[str]:
+def small_files(folders: Iterable[str], endings: tuple[str, ...] = ENDINGS) -> Iterator[str]:
     """Files small enough to be one, each once: headers of models take long to read."""
     seen: set[str] = set()
-    for path in model_files(folders):
+    for path in model_files(folders, endings):
         try:
             small = os.path.getsize(path) <= _LARGEST and not os.path.isdir(path)
         except OSError:
@@ -190,7 +190,7 @@ def _small_files(folders: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-def _read_or_none(path: str) -> Inversion | None:
+def read_or_none(path: str) -> Inversion | None:
     try:
         return read_inversion(path)
     except HalftoneError:
@@ -234,6 +234,12 @@ def names_any(text: str, names: Iterable[str], rules: Rules = OWN) -> bool:
     return bool(known) and any(_pattern(known, rules.syntax).search(part) for part in text.split("\0"))
 
 
+def without_names(text: str, names: Iterable[str]) -> str:
+    """Remove the names from what was `spoken`, by Halftone's own rules, with the mark before each."""
+    known = tuple(names)
+    return _pattern(known).sub("", text) if known else text
+
+
 def named_of(known: Iterable[Inversion], texts: Iterable[str], rules: Rules = OWN) -> tuple[Inversion, ...]:
     """Those that the texts name; of one name the first."""
     written = spoken(texts, rules)
@@ -242,21 +248,6 @@ def named_of(known: Iterable[Inversion], texts: Iterable[str], rules: Rules = OW
         if one.name.casefold() not in found and names_any(written, (one.name,), rules):
             found[one.name.casefold()] = one
     return tuple(found.values())
-
-
-def check_named(texts: Iterable[str], files: Iterable[str], loras: Iterable[Lora], model: ModelFacts, rules: Rules) -> None:
-    """Raise HalftoneError for an embedding that texts in ComfyUI's syntax name and that neither is among the files nor stands in
-    a LoRA: inversion-unknown, or inversion-other-base for a model that supports none.
-    """
-    unknown = unknown_names(texts, map(inversion_name, files), rules)
-    bundled = {name.casefold() for lora in loras for name in bundled_inversions(lora.path)} if unknown else set[str]()
-    name = next((name for name in unknown if name.casefold() not in bundled), None)
-    if name is None:
-        return
-    if not reads_in_chunks(model.family):
-        facts = {"name": name, "model": model.name, "family": model.family}
-        raise HalftoneError("inversion-other-base", detail=_why_not(None, ()), **facts)
-    raise HalftoneError("inversion-unknown", name=name, model=model.name)
 
 
 def unknown_names(texts: Iterable[str], known: Iterable[str], rules: Rules) -> tuple[str, ...]:

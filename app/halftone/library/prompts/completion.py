@@ -12,6 +12,7 @@ MOST: Final = 10
 _LEAST: Final = 2
 """Letters of a word before anything is offered."""
 _LORA: Final = re.compile(r"<lora:([^<>:]*)\Z", re.IGNORECASE)
+_EMBEDDING: Final = re.compile(r"(?<![\w-])embedding:(\S*)\Z", re.IGNORECASE)
 _WILDCARD: Final = re.compile(r"__([\w\-./]*?)\Z")
 _PHRASE: Final = re.compile(r"[^,\n|<>:()\[\]{}]*\Z")
 _WORDS: Final = re.compile(r"\S+\s*")
@@ -22,7 +23,7 @@ _TAIL: Final = 3
 class Typed(NamedTuple):
     """What stands from `start` to the cursor. text: without the signs that begin it."""
 
-    kind: Literal["lora", "wildcard", "word"]
+    kind: Literal["lora", "wildcard", "embedding", "word"]
     start: int
     text: str
 
@@ -40,19 +41,24 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What can be offered: only what the model in use can read."""
+    """What can be offered: only what the model in use can read. marked: an embedding is written `embedding:name`, without
+    blanks, as in ComfyUI's syntax.
+    """
 
     loras: Collection[str] = ()
     wildcards: Collection[str] = ()
     embeddings: Collection[str] = ()
     tags: Tags = field(default_factory=Tags)
+    marked: bool = False
 
 
 def typed_at(text: str, place: int) -> tuple[Typed, ...]:
-    """What is being typed at the cursor: after `<lora:`, after `__`, or the last words of a phrase."""
+    """What is being typed at the cursor: after `<lora:`, `embedding:` or `__`, or the last words of a phrase."""
     before = text[:place]
     if (tag := _LORA.search(before)) is not None:
         return (Typed("lora", tag.start(), tag[1]),)
+    if (mark := _EMBEDDING.search(before)) is not None:
+        return (Typed("embedding", mark.start(), mark[1]),)
     line = before[before.rfind("\n") + 1 :]
     if line.count("__") % 2 and (wild := _WILDCARD.search(before)) is not None:
         return (Typed("wildcard", wild.start(), wild[1]),)
@@ -79,11 +85,18 @@ def _of(typed: Typed, known: Known, most: int) -> Iterable[Offer]:
         case "wildcard":
             for name in _beginning(known.wildcards, typed.text, most):
                 yield Offer("wildcard", name, f"__{name}__", typed.start)
+        case "embedding":
+            yield from _embeddings(typed, known, most)
         case _:
-            for name in _beginning(known.embeddings, typed.text, most, within=False):
-                yield Offer("embedding", name, name, typed.start)
+            yield from _embeddings(typed, known, most)
             for tag in known.tags.beginning(typed.text, most):
                 yield Offer("tag", tag.name, in_prompt(tag.name), typed.start, tag.uses, tag.alias)
+
+
+def _embeddings(typed: Typed, known: Known, most: int) -> Iterable[Offer]:
+    names = [name for name in known.embeddings if not known.marked or " " not in name]
+    for name in _beginning(names, typed.text, most, within=False):
+        yield Offer("embedding", name, f"embedding:{name}" if known.marked else name, typed.start)
 
 
 def _beginning(names: Iterable[str], typed: str, most: int, *, within: bool = True) -> list[str]:

@@ -60,7 +60,7 @@ def convert(source: str, folder: Path | None = None, heard: Callable[[int, int],
         with open_regular(file) as opened:
             return _converted(opened, file, target, heard)
     except FileNotFoundError as error:
-        raise HalftoneError("model-missing", path=str(file)) from error
+        raise HalftoneError("file-missing", path=str(file)) from error
     except PermissionError as error:
         raise no_right(error, file) from error
     except OSError as error:

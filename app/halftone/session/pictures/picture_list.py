@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import msgspec
-
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady
 from halftone.contract.request import PictureRequest, UpscaleRequest
@@ -21,8 +19,6 @@ from halftone.session.events import Replaced
 from halftone.session.pictures.history import Made, PictureHistory, with_list, with_made, with_new, without
 from halftone.session.ports import Executor
 from halftone.session.store import Store
-from halftone.settings.disk import system_words
-from halftone.settings.store import load, save
 
 _LIMIT: Final = 10_000
 
@@ -139,21 +135,12 @@ def forget_expected() -> None:
 
 
 def keep_picture(request: PictureRequest | UpscaleRequest, facts: PictureFacts, thumbnail: bytes) -> list[str]:
-    """Put a saved picture into the history, and its model into the settings. Returns why that could not be done: no reason to
-    lose the picture.
-    """
-    why: list[str] = []
-    try:
-        saved = load()
-        if isinstance(request, PictureRequest) and saved.last_model != request.model:
-            save(msgspec.structs.replace(saved, last_model=request.model), since=saved)
-    except OSError as error:
-        why.append(f"settings: {system_words(error)}")
+    """Put a saved picture into the history. Returns why that could not be done: no reason to lose the picture."""
     try:
         list_made(request, facts, thumbnail)
     except (OSError, sqlite3.Error) as error:
-        why.append(str(error))
-    return why
+        return [str(error)]
+    return []
 
 
 class PictureList:

@@ -12,6 +12,7 @@ from halftone.gui.i18n import sentences
 from halftone.gui.text import error_remedy, error_sentence
 from halftone.library.add_ons.loras import own_names
 from halftone.library.prompts.completion import Known
+from halftone.library.prompts.prompt_syntax import Syntax, rules_of
 from halftone.library.prompts.tag_files import Tags, read_tags
 from halftone.library.prompts.wildcards import Book
 from halftone.session.state import AppState
@@ -42,7 +43,10 @@ class PromptWords(QObject):
         if wanted != self._files:
             self._read(wanted)
         wildcards = self._wildcards if state.draft.draws else ()
-        return Known(_fitting_loras(state), wildcards, [one.name for one in state.embeddings.fitting], self._tags)
+        names = [one.name for one in state.embeddings.fitting]
+        return Known(
+            _fitting_loras(state), wildcards, names, self._tags, marked=rules_of(state.draft.options).syntax is Syntax.COMFYUI
+        )
 
     def _read(self, wanted: _Files) -> None:
         before, self._files = self._files, wanted

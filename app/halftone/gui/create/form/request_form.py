@@ -41,8 +41,9 @@ from halftone.gui.i18n import listed, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.stock_widgets import column, hline, label, row, scrolling, set_tone, surface
 from halftone.gui.text import problem_text
-from halftone.library.add_ons.inversions import check_named
+from halftone.library.add_ons.unread_inversions import check_named
 from halftone.library.prompts.prompt_syntax import rules_of
+from halftone.library.sampler_options import finds_steps
 from halftone.session.pictures.draft import (
     Draft,
     Seed,
@@ -151,6 +152,8 @@ class CreateForm(QWidget):
         """How a picture is made: steps, guidance, sampler, seed and how many."""
         steps_tip = sentences(tr("More steps add detail."), tr("{0} to {1}.", *map(figures.group, STEPS_RANGE)))
         self.steps = self._binding.slider("steps", tr("Steps"), steps_tip, (1, 150))
+        self.steps_note = label("", "caption", "muted", wrap=True)
+        self.steps_note.hide()
         guidance_range = tr("{0} to {1}.", *map(figures.group, GUIDANCE_RANGE))
         guidance_tip = sentences(tr("How closely to follow the prompt (CFG scale)."), guidance_range)
         self.guidance = self._binding.slider("guidance", tr("Guidance"), guidance_tip, (1, 30), 0.1)
@@ -164,12 +167,18 @@ class CreateForm(QWidget):
         batch_column = column(label(tr("Batch"), "small", "secondary"), self.batch, spacing=5)
         bottom = row(seed_column, batch_column, spacing=8)
         bottom.setStretch(0, 1)
-        sliders = column(self.steps, self.guidance, spacing=4)
+        sliders = column(self.steps, self.steps_note, self.guidance, spacing=4)
         made = QWidget()
         made.setLayout(
             column(sliders, self.sampler, column(bottom, self.batch_note, spacing=2), spacing=10, margins=(14, 8, 14, 10))
         )
         return made
+
+    def _show_steps_note(self) -> None:
+        """Say under the steps where the sampler does not use their number."""
+        name = finds_steps(usable(self._draft, self._model).sampler)
+        self.steps_note.setText(tr("No effect: {0} finds its steps while it runs.", name) if name else "")
+        self.steps_note.setVisible(name is not None)
 
     def _newest_seed(self) -> int | None:
         latest = self._controller.state.history.latest
@@ -310,7 +319,8 @@ class CreateForm(QWidget):
         try:
             if self._model is not None:
                 named, rules = written(self._draft), rules_of(request.options)
-                check_named(named, request.inversions, request.loras, self._model, rules)
+                known = [one.path for one in self._controller.state.embeddings.known]
+                check_named(named, request.inversions, request.loras, self._model, rules, known)
         except HalftoneError as error:
             self.tell(said_of(error), "warn")
             return False
@@ -396,6 +406,7 @@ class CreateForm(QWidget):
         self.unused_note.setText(tr("Not used by {0}: {1}.", self._model.name, listed(*left)) if left and self._model else "")
         self.unused_note.setVisible(bool(self.unused_note.text()))
         self.size_field.setEnabled(not sets_size(self._draft, self._model))
+        self._show_steps_note()
         found = problems(self._draft, self._model)
         for part in self.parts:
             part.show_problem(problem_text(found.get(part.field)))

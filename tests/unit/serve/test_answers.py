@@ -1,0 +1,46 @@
+"""What an answer says beside its pictures."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from tests.helpers.pictures import picture_facts
+
+from halftone.contract.facts import PassFacts
+from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest
+from halftone.serve.answers import info_of, unused_notes
+
+HIRES = PictureRequest(prompt="a", steps=4, hires=Hires(scale=2.0, upscaler=LANCZOS, steps=2))
+PASSES = (
+    PassFacts(kind="first", dtypes={}, width=64, height=64, steps=4, seconds=1.0, room_bits=None),
+    PassFacts(kind="second", dtypes={}, width=128, height=128, steps=2, seconds=1.0, room_bits=None),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "request_", "steps"),
+    [
+        ("a\nSteps: 4, Sampler: Euler, CFG scale: 5, Seed: 7, Hires upscale: 2, Hires steps: 2", HIRES, 4),
+        ("a\nSteps: 20, Sampler: Restart, CFG scale: 5, Seed: 7", PictureRequest(prompt="a"), 20),
+        ("", PictureRequest(prompt="a", steps=9), 9),
+        ("", PictureRequest(prompt="a"), 4),
+    ],
+)
+def test_steps_are_those_that_were_asked_for(tmp_path: Path, text: str, request_: PictureRequest, steps: int) -> None:
+    chunks = PngInfo()
+    if text:
+        chunks.add_text("parameters", text)
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png", pnginfo=chunks)
+    facts = picture_facts(path=str(tmp_path / "a.png"), steps=39, passes=PASSES)
+    assert info_of(request_, "pocket", [facts], [], "")["steps"] == steps
+
+
+@pytest.mark.parametrize(("way", "said"), [(LANCZOS, "Lanczos"), (LATENT, "Latent")])
+def test_an_upscaler_that_is_not_here_names_the_one_that_ran(way: str, said: str) -> None:
+    asked = PictureRequest(prompt="a", hires=Hires(scale=2.0, upscaler=way))
+    assert unused_notes(["tiling"], ["Hires upscaler: 4x-gone", "Model: x"], asked) == [
+        "Not used: tiling.",
+        f"There is no upscaler 4x-gone here. {said} was used instead.",
+        "Not used: Model: x.",
+    ]
