@@ -63,8 +63,8 @@ def room_for(model: ModelFacts, tokens: int, rules: Rules = OWN) -> int:
 
 
 def make_counter(model: ModelFacts) -> Counter | None:
-    """A counter of a prompt's tokens, without the start and end marks; None without the tokenizer of what reads them. Places after a BREAK
-    count, and the longest form of a prompt that changes with the step or is composed of several.
+    """A counter of a prompt's tokens, without the start and end marks; None without the tokenizer of what reads them. Places
+    after a BREAK count, and the longest form of a prompt that changes with the step or is composed of several.
     """
     tokenizer = _own_tokenizer(model)
     return None if tokenizer is None else partial(_count, model, tokenizer)
