@@ -36,7 +36,7 @@ class SamplerField(QWidget):
             column(label(tr("Schedule"), "small", "secondary"), self.schedule, spacing=5),
             spacing=8,
         )
-        fields.setStretch(0, 7)  # names of samplers are longer, and so is "Model default"
+        fields.setStretch(0, 6)  # names of samplers are longer, and so is "Model default"
         fields.setStretch(1, 5)
         self.setLayout(column(fields, self.note, spacing=2))
         self.method.currentIndexChanged.connect(self._method_changed)
