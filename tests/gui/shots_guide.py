@@ -174,7 +174,8 @@ def recovered(person: Person) -> None:
     person.idle()
     person.window.resize(1440, 880)
     person.picture()
-    person.wait(lambda: person.workspace.toasts.shown is None)
+    while (shown := person.workspace.toasts.shown) is not None:  # one of them stays until it is closed
+        shown.closed.emit()
     person.shoot("recovered")
     assert controller.model is not None
     controller.session.checks.check(controller.model)

@@ -8,6 +8,7 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, remedy, sentence
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import Control, IpAdapter, Lora
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, Phase, Precision
+from halftone.gui.device_names import names_apart
 from halftone.gui.i18n import catalogue, listed, say, sentences, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.message_bars import Act, Message
@@ -87,7 +88,8 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
         if (left := _left_by(state.ended)) is not None:
             return left
         return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
-    return job_activity(job), "circle-dot", "accent"
+    gpus = tr("{0} GPUs at work", len(state.begun)) if len(state.begun) > 1 else names_apart(state.devices).get(job.card, "")
+    return listed(*filter(None, (job_activity(job), gpus))), "circle-dot", "accent"
 
 
 def _left_by(ended: Ended | None) -> tuple[str, str, str] | None:

@@ -111,7 +111,7 @@ class Session:
         self.training = Training(store, self.queue, link, self._clock)
         self.training_pictures = TrainingPictures(store, executor, self._clock)
         self.training_memory = TrainingMemory(store, executor)
-        self.memory = ModelMemory(store, link, self._clock, early=early)
+        self.memory = ModelMemory(store, link, self._clock, early=early, send=self.cards.send)
         self._idle = IdleMeasuring(store, self.queue, self.devices, self._clock)
 
     @property

@@ -20,6 +20,11 @@ def resources() -> Path:
     return installed if installed.is_dir() else package.parents[1] / "resources"
 
 
+def is_packaged() -> bool:
+    """Whether this is an installed package, which updates can replace. Its note stands beside the launcher; a clone has none."""
+    return (resources().parent / "installer" / "package.json").is_file()
+
+
 def is_own(path: Path) -> bool:
     """Whether it lies in a folder of Halftone's own."""
     moved = os.environ.get(OVERRIDE)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage, opened
 from tests.helpers import samples, scripted
@@ -47,7 +47,8 @@ def test_three_lines_fit_the_low_prompt_whether_typed_or_filled_in(qtbot: QtBot)
 def test_a_compact_badge_has_its_word_where_there_is_room(qtbot: QtBot, line: str, word: str) -> None:
     theme.set_theme("dark")
     card = ModelCard("Pocket (demo)", line, "cured", "Headroom 2.1 bits.")
-    assert card.badge_words(162, compact=True) == word
+    assert card.badge_words(170, compact=True) == word
+    assert not card.badge_below(170, compact=True), "it would be squeezed below the name"
     assert "Cured" in card.tooltip
     assert "cured" in card.spoken.lower()
 
@@ -213,7 +214,11 @@ def test_the_form_never_scrolls_sideways(qtbot: QtBot) -> None:
     method = form.sampler.method
     assert method.currentText() == "Model default"
     needed = QFontMetrics(method.font()).horizontalAdvance("Model default")
-    assert method.width() >= needed + 40, "with its arrow"
+    option = QStyleOptionComboBox()
+    method.initStyleOption(option)
+    field = QStyle.SubControl.SC_ComboBoxEditField
+    given = method.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, field, method)
+    assert given.width() >= needed, "it is not cut"
     stage.close()
 
 

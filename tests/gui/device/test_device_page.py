@@ -15,22 +15,24 @@ from PySide6.QtTest import QSignalSpy, QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLabel, QRadioButton
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
-from tests.helpers import model_files
+from tests.helpers import model_files, samples
 
 from halftone.contract.facts import DeviceFacts, DTypeReport
-from halftone.contract.messages import Cancel, Generate, PhaseChanged, Ready, SelfTest, TestDone
+from halftone.contract.messages import Cancel, Generate, JobEnded, PhaseChanged, Ready, SelfTest, TestDone
 from halftone.contract.request import Numerics, PictureRequest
 from halftone.contract.vocabulary import AttentionBackend, Precision
 from halftone.contract.wording import Words
 from halftone.gui import theme
 from halftone.gui.charts.device_charts import BitsRow, Mark, MatrixRow, SpeedBar, TestMatrix, speed_words
 from halftone.gui.charts.headroom_chart_text import type_name
+from halftone.gui.create.job_list import JobModel, gpu_names
 from halftone.gui.device import device_verdict, device_view
 from halftone.gui.device.device_page import DevicePage
 from halftone.gui.device.measurement_cards import number_words
+from halftone.gui.device_names import short_name
 from halftone.gui.i18n import set_language
 from halftone.gui.kit import figures
-from halftone.gui.text import notice_message
+from halftone.gui.text import activity, notice_message
 from halftone.measure.cases import cases_for
 from halftone.session.events import CardChanged, CardsChosen, Queued, Sent
 from halftone.session.state import AppState, Card, Job
@@ -487,6 +489,22 @@ def test_other_gpus_say_what_they_do_for_the_queue(qtbot: QtBot) -> None:
     link.tell(PhaseChanged(job="j", phase="denoise", done=3, total=12))
     page.refresh()
     assert words.text() == "Denoising, step 3 of 12"
+    assert activity(state(), "")[0] == "Denoising, step 3 of 12, Second card"
+    model = samples.POCKET
+    take(CardChanged(card=replace(card, worker="ready", measured=True, loaded=model)))
+    page.refresh()
+    assert not page.device.free.isEnabled()
+    take(Queued(job=Job(id="k", command=command, title="b")))
+    take(Sent(job="k"))
+    assert activity(state(), "")[0].endswith(", 2 GPUs at work")
+    jobs = JobModel()
+    jobs.gpus = gpu_names(state())
+    assert {job.id: jobs.gpu(job) for job in state().jobs} == {"j": "Second card", "k": short_name(kit.GPU)}
+    take(Queued(job=Job(id="w", command=command, title="c")))
+    assert jobs.gpu(state().jobs[-1]) == "", "it may go to any"
+    link.tell(JobEnded(job="j", outcome="done"))
+    page.refresh()
+    assert page.device.free.isEnabled()
     page.all_cards.click()
     assert not state().settings.all_cards
 

@@ -193,7 +193,7 @@ def test_overflow_shows_verdict_figures_findings_and_cures(qtbot: QtBot) -> None
     assert page.cure.cures.rows[0].isChecked()
     assert "Rescale in memory" in page.cure.cures.rows[0].accessibleName()
     assert "Memory is calculated, not measured." in page.cure.cures.rows[1].toolTip()
-    assert page.header._checked.accessibleName().startswith("Checked 12 May")
+    assert page.header._checked.accessibleName().startswith("Checked 12\u00a0May")
 
 
 def test_a_refused_cure_says_why(qtbot: QtBot) -> None:

@@ -402,6 +402,8 @@ def test_a_narrow_window_puts_the_panel_away(stage: Stage, tmp_path: Path) -> No
     assert page.width() <= 1024
     page.unfold.click()
     assert page.inspector.isVisible()
+    written = page.search.fontMetrics().horizontalAdvance(page.search.placeholderText())
+    stage.wait(lambda: page.search.width() - 44 >= written)  # the rest holds the icon and the margins
 
 
 @pytest.mark.parametrize("place", ["Checkpoints", "LoRA", "recent", "pickles"])

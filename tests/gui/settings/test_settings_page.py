@@ -347,7 +347,7 @@ def test_narrow_puts_effects_on_a_second_line(qtbot: QtBot) -> None:
     page, _ = open_page(qtbot)
     one = page.numerics.rows["precision"]
     wide = one.sizeHint().height()
-    measured = "Auto suits almost everyone. Effects measured on NVIDIA GeForce RTX 3060, 12 May 19:14."
+    measured = "Auto suits almost everyone. Effects measured on NVIDIA GeForce RTX 3060, 12\u00a0May\u00a019:14."
     assert page.numerics._sub.text() == measured
     page.resize(1024, 570)
     assert one.sizeHint().height() > wide

@@ -20,15 +20,12 @@ OFFER = Offer(
 )  # fmt: skip
 
 
-def opened(qtbot: QtBot) -> tuple[SettingsPage, UpdatesSection]:
-    page = SettingsPage(kit.desk()[0])
-    qtbot.addWidget(page)
-    page.resize(1440, 830)
-    page.show_section("Updates")
-    page.show()
-    section = page.section("Updates")
-    assert isinstance(section, UpdatesSection)
-    return page, section
+def opened(qtbot: QtBot, *, packaged: bool = True) -> UpdatesSection:
+    section = UpdatesSection(kit.desk()[0], packaged=packaged)
+    qtbot.addWidget(section)
+    section.resize(1440, 830)
+    section.show()
+    return section
 
 
 def shown(section: UpdatesSection) -> str:
@@ -59,8 +56,9 @@ def shown(section: UpdatesSection) -> str:
     ],
 )
 def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating: Updating, words: str, buttons: set[str]) -> None:
-    page, section = opened(qtbot)
-    page._controller.session.store.take(Replaced(part=updating))
+    section = opened(qtbot)
+    section._controller.updates_changed.connect(section.refresh)
+    section._controller.session.store.take(Replaced(part=updating))
     qtbot.waitUntil(lambda: words in section.state.text().replace("\u00a0", " "))
     assert {name for name in ("check", "install", "cancel") if getattr(section, name).isVisible()} == buttons
     assert section.bar.isVisible() == ("cancel" in buttons)
@@ -75,12 +73,30 @@ def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating:
 
 
 def test_the_source_is_typed_kept_and_taken_back(qtbot: QtBot) -> None:
-    page, section = opened(qtbot)
+    section = opened(qtbot)
     control = section.rows["update_source"].control
     assert isinstance(control, SourceControl)
     control.field.setText(" https://updates.example.org ")
     control.field.editingFinished.emit()
-    assert page._controller.settings.update_source == "https://updates.example.org"
+    assert section._controller.settings.update_source == "https://updates.example.org"
     section.rows["update_source"].reset.emit()
-    assert page._controller.settings.update_source == ""
+    assert section._controller.settings.update_source == ""
     assert control.field.text() == ""
+
+
+def test_the_sources_say_that_git_updates_them(qtbot: QtBot) -> None:
+    section = opened(qtbot, packaged=False)
+    said = shown(section)
+    assert "runs from its source code" in said
+    assert "Only an installed package can be updated here." in said
+    assert not section.check.isVisible()
+    assert not section.rows["update_source"].control.isEnabled()
+
+
+def test_the_page_knows_that_these_are_sources(qtbot: QtBot) -> None:
+    page = SettingsPage(kit.desk()[0])
+    qtbot.addWidget(page)
+    page.show_section("Updates")
+    section = page.section("Updates")
+    assert isinstance(section, UpdatesSection)
+    assert "git pull" in section.state.text()

@@ -41,6 +41,7 @@ from halftone.health.part_names import module_words
 from halftone.health.troubles import Trouble, all_troubles, helps_words, origin_words
 from halftone.library.models import describe, runnable
 from halftone.session.state import Ended, Found, Job, Notice, NoticeKind
+from halftone.settings.guide import chapters
 
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
@@ -342,8 +343,15 @@ def test_only_names_stay_english() -> None:
     assert kept <= ENGLISH_NAMES
 
 
-def test_chinese_says_ni_everywhere() -> None:
-    assert [words for words in texts().values() if "您" in words] == []
+AVOIDED = {"您": "你", "GPU": "显卡"}
+"""Words that Chinese texts do not use, and the one that they use instead."""
+CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+
+
+@pytest.mark.parametrize("avoided", AVOIDED)
+def test_chinese_has_one_word_for_one_thing(avoided: str) -> None:
+    guide = {chapter.topic: CODE.sub("", chapter.markdown) for chapter in chapters("zh_CN")}
+    assert [words for words in (*texts().values(), *guide.values()) if avoided in words] == [], f"say {AVOIDED[avoided]}"
 
 
 def test_the_page_of_a_report_is_chinese(tmp_path: Path) -> None:

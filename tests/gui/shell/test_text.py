@@ -1,5 +1,7 @@
 """Facts into words."""
 
+from datetime import datetime
+
 import pytest
 from tests.helpers import samples
 
@@ -116,3 +118,8 @@ def test_a_conversion_that_left_something_out_says_so() -> None:
     assert both.startswith("This system could not confine the conversion fully")
     assert both.endswith(said.text)
     assert notice_message(Notice(number=1, kind="converted", facts=facts)).level == "ok"
+
+
+def test_no_line_breaks_inside_a_date() -> None:
+    assert figures.moment("2024-05-12T14:32:00") == "12\u00a0May\u00a02024\u00a014:32"
+    assert figures.moment(f"{datetime.now():%Y-%m-%d}T14:32") == "today\u00a014:32"

@@ -1,15 +1,18 @@
 """Tokens, style sheet, fonts and icons."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QRectF, QSize
-from PySide6.QtGui import QColor, QFontDatabase, QFontInfo, QImage, QPainter
+from PySide6.QtGui import QColor, QFontDatabase, QFontInfo, QImage, QPainter, QRawFont
 from pytestqt.qtbot import QtBot
+from tests.helpers.wording import chinese
 
 from halftone.gui import icons, theme
 from halftone.gui.theme import Theme
+from halftone.settings.guide import chapters
 from halftone.settings.places import resources
 
 GUI = Path(__file__).resolve().parents[3] / "app" / "halftone" / "gui"
@@ -52,10 +55,36 @@ def test_components_have_their_colours(component: str, series: str) -> None:
 
 def test_the_bundled_fonts_are_used(qtbot: QtBot) -> None:
     theme.load_fonts()
-    assert {"Inter", "JetBrains Mono"} <= set(QFontDatabase.families())
+    assert {"Inter", "JetBrains Mono", "Halftone Sans SC"} <= set(QFontDatabase.families())
     for role, family in (("body", "Inter"), ("heading-m", "Inter"), ("mono", "JetBrains Mono")):
         assert QFontInfo(Theme("dark").font(role)).family() == family
     assert QFontInfo(Theme("dark").font("body-strong")).weight() == 600
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Windows and macOS have Chinese fonts of their own")
+def test_chinese_text_is_as_thick_on_dark_as_on_light(qtbot: QtBot) -> None:
+    """Outlines that Qt thickens would be bold on a dark background."""
+    theme.load_fonts()
+
+    def ink(name: theme.ThemeName) -> float:
+        look, image = Theme(name), QImage(200, 30, QImage.Format.Format_RGB32)
+        image.fill(look.color("surface"))
+        painter = QPainter(image)
+        painter.setFont(look.font("body"))
+        painter.setPen(look.color("text"))
+        painter.drawText(image.rect(), 0, "检查点文本编码器嵌入放大模型")
+        painter.end()
+        behind = look.color("surface").lightness()
+        pixels = (image.pixelColor(x, y).lightness() for x in range(image.width()) for y in range(image.height()))
+        return sum(abs(pixel - behind) for pixel in pixels) / abs(look.color("text").lightness() - behind)
+
+    assert ink("dark") < 1.1 * ink("light"), (ink("dark"), ink("light"))
+
+
+def test_the_bundled_chinese_font_has_the_signs_of_the_texts(qtbot: QtBot) -> None:
+    font = QRawFont(str(resources() / "fonts" / "HalftoneSansSC-Regular.ttf"), 13)
+    written = "".join((*chinese().values(), *(chapter.markdown for chapter in chapters("zh_CN"))))
+    assert [sign for sign in sorted(set(written)) if "\u4e00" <= sign <= "\u9fff" and not font.supportsCharacter(ord(sign))] == []
 
 
 def test_a_change_of_theme_is_told(qtbot: QtBot) -> None:

@@ -19,6 +19,7 @@ from halftone.contract.request import Numerics, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import PageName
 from halftone.gui.device.device_page import DevicePage
+from halftone.gui.device_names import names_apart, short_name
 from halftone.gui.gallery.gallery_page import GalleryPage
 from halftone.gui.kit.actions import choose_keys
 from halftone.gui.kit.message_bars import MessageBar
@@ -27,7 +28,7 @@ from halftone.gui.settings.program_section import ProgramSection
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.shell.help_window import shortcuts
 from halftone.gui.shell.message_list import MessagesWindow
-from halftone.gui.shell.topbar import chip_part, memory_text, short_name
+from halftone.gui.shell.topbar import chip_part, memory_text
 from halftone.session.events import Noted, Replaced
 from halftone.session.update_state import Updating, refusal
 from halftone.settings import store
@@ -576,6 +577,15 @@ def test_another_language_ends_the_editing_of_what_waits(qtbot: QtBot) -> None:
 )
 def test_short_names_of_devices(name: str, short: str) -> None:
     assert short_name(msgspec.structs.replace(samples.CPU, name=name)) == short
+
+
+def test_devices_of_one_name_are_told_apart_by_number() -> None:
+    twins = [msgspec.structs.replace(samples.CPU, id=f"cuda:{number}", name="NVIDIA GeForce RTX 3060") for number in (0, 1)]
+    assert names_apart([*twins, samples.CPU]) == {
+        "cuda:0": "RTX 3060 #0",
+        "cuda:1": "RTX 3060 #1",
+        samples.CPU.id: short_name(samples.CPU),
+    }
 
 
 def test_memory_on_the_chip_is_in_whole_gigabytes() -> None:

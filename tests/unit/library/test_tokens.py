@@ -1,5 +1,9 @@
 """How much of a prompt a model reads."""
 
+import json
+import shutil
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from halftone.library.models import POCKET, describe
@@ -52,3 +56,28 @@ def test_without_a_tokenizer_nothing_is_said() -> None:
     other = replace(describe(POCKET), format="single-file", family="FLUX")
     assert make_counter(other) is None
     assert cut_prompt(other, "sun " * 100) is None
+
+
+T5 = {
+    "model": {
+        "type": "Unigram",
+        "unk_id": 2,
+        "vocab": [["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["▁", -3.0], ["▁sun", -1.0], *([one, -2.0] for one in "sunset")],
+    },
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+}
+"""A tokenizer of T5's kind, which has no word that CLIP's has but one."""
+
+
+def test_flux_counts_what_t5_reads_and_nothing_without_its_tokenizer(tmp_path: Path) -> None:
+    shutil.copytree(Path(describe(POCKET).path) / "tokenizer", tmp_path / "tokenizer")
+    flux = replace(describe(POCKET), family="FLUX", path=str(tmp_path), prompt_tokens=512)
+    assert make_counter(flux) is None, "CLIP's is there, but CLIP does not read it word by word"
+    assert cut_prompt(flux, "sunset " * 600) is None
+    (tmp_path / "tokenizer_2").mkdir()
+    (tmp_path / "tokenizer_2" / "tokenizer.json").write_text(json.dumps(T5), encoding="utf-8")
+    count = make_counter(flux)
+    assert count is not None
+    assert count("sunset", {}) == 4, "▁sun s e t"
+    assert (reading_length(flux), room_for(flux, 4)) == (511, 511)
+    assert cut_prompt(flux, "sunset " * 127 + "sunset") == (512, "sunset " * 127 + "sunse")

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from tests.helpers import samples
+from tests.helpers.cards import TwoCards
 from tests.helpers.sessions import Desk
 
 from halftone.contract.errors import ErrorFacts
@@ -80,3 +81,16 @@ def test_a_job_goes_before_an_early_load(desk: Desk) -> None:
     assert loads(desk) == []
     desk.session.memory.free()
     assert isinstance(desk.link.sent[-1], Generate), "the running job keeps its model"
+
+
+def test_the_memory_of_all_gpus_is_freed_but_not_that_of_a_running_job() -> None:
+    desk = TwoCards()
+    desk.ask(2)
+    desk.own.say(ModelChanged(model=samples.POCKET, device="cuda:0"))
+    desk.other.say(ModelChanged(model=samples.POCKET, device="cuda:1"))
+    desk.own.ends()
+    desk.session.memory.free()
+    assert [type(link.sent[-1]) for link in (desk.own, desk.other)] == [Unload, Generate]
+    desk.other.ends()
+    desk.session.memory.free()
+    assert [type(link.sent[-1]) for link in (desk.own, desk.other)] == [Unload, Unload]

@@ -14,6 +14,7 @@ from halftone.contract.request import PictureRequest, model_stem
 from halftone.gui import theme
 from halftone.gui.controller import Controller
 from halftone.gui.create.picture.progress_panel import seconds_left
+from halftone.gui.device_names import names_apart
 from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.actions import keys_shown, pressed
@@ -21,7 +22,7 @@ from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_but
 from halftone.gui.views.card_list import CardDelegate, CardList, paint_line
 from halftone.gui.views.list_model import ListModel
 from halftone.gui.views.thumbnails import paint_thumbnail
-from halftone.session.state import Job
+from halftone.session.state import AppState, Job
 
 _LEFT: Final = 62
 _COMPACT_LEFT: Final = 12
@@ -96,17 +97,34 @@ def job_times(jobs: Sequence[Job], takes: Mapping[str, float | None], left: floa
     return found
 
 
+def gpu_names(state: AppState) -> dict[str, str]:
+    """What each GPU is called, by the card of a job; empty where all jobs run on the device in use."""
+    if not state.cards or state.device is None:
+        return {}
+    names = names_apart(state.devices)
+    return {"": names.get(state.device.id, ""), **{card.id: names.get(card.id, "") for card in state.cards}}
+
+
 class JobModel(ListModel[Job]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gpus: dict[str, str] = {}
+        """Names of the GPUs that take jobs, by the card of a job."""
+
+    def gpu(self, item: Job) -> str:
+        """The GPU that makes the job, "" where only one takes jobs and for a job that may still go to any."""
+        return self.gpus.get(item.card, "") if item.running or item.card else ""
+
     def key(self, item: Job) -> str:
         return item.key
 
     def name(self, item: Job) -> str:
-        return listed(*filter(None, job_words(item)))
+        return listed(*filter(None, (*job_words(item), self.gpu(item))))
 
     def tip(self, item: Job) -> str:
         move = "" if item.running else tr("Drag to reorder ({0}, {1})", keys_shown("job-up"), keys_shown("job-down"))
         words = job_words(item)
-        return "\n".join(filter(None, (item.title, words.line, words.batch, move)))
+        return "\n".join(filter(None, (item.title, self.gpu(item), words.line, words.batch, move)))
 
 
 class JobDelegate(CardDelegate[Job]):
@@ -117,8 +135,6 @@ class JobDelegate(CardDelegate[Job]):
         self._model = model
         self.previews: dict[str, QImage] = {}
         """By job."""
-        self.cards: dict[str, str] = {}
-        """Names of the other GPUs that take jobs, by id."""
         self.times: dict[str, JobTimes] = {}
 
     def size(self, item: Job) -> QSize:
@@ -142,7 +158,7 @@ class JobDelegate(CardDelegate[Job]):
         left, right = rect.left() + (_COMPACT_LEFT if compact else _LEFT), rect.right() - 35
         words, line = job_words(item), theme.grown(16)
         paint_line(painter, QRect(left, rect.top() + theme.grown(8), right - left, theme.grown(18)), words.title, "small")
-        where = listed(*filter(None, (self.cards.get(item.card, ""), words.line)))
+        where = listed(*filter(None, (self._model.gpu(item), words.line)))
         paint_line(painter, QRect(left, rect.top() + theme.grown(27), right - left, line), where, "caption", "text-muted")
         last = QRect(left, rect.top() + theme.grown(58 if item.running else 43), right - left, line)
         if item.running:
@@ -343,7 +359,7 @@ class QueuePanel(QWidget):
         if self.editing and ((edited := state.job(self.editing)) is None or not edited.held):
             self.show_editing("")
         self._jobs.times = self._times()
-        self._jobs.cards = {card.id: card.device.name for card in state.cards}
+        self.model.gpus = gpu_names(state)
         self.model.show(state.jobs)
         tall = sum(self._jobs.size(job).height() for job in state.jobs[:6])
         self.list.setFixedHeight(min(theme.grown(_MOST), tall))

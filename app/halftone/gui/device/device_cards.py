@@ -1,5 +1,6 @@
 """Cards of the Device page: verdict, the device itself, what Halftone will do."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QRectF, Qt, Signal
@@ -11,7 +12,7 @@ from halftone.gui import icons, theme
 from halftone.gui.device import device_view
 from halftone.gui.device.device_view import Promise, Verdict
 from halftone.gui.health.known_troubles import known_text
-from halftone.gui.i18n import tr
+from halftone.gui.i18n import listed, tr
 from halftone.gui.kit import figures
 from halftone.gui.kit.meters import MemoryMeter
 from halftone.gui.kit.painting import Painted, plate
@@ -182,12 +183,12 @@ class DeviceCard(Card):
                 (label(name, "small", "secondary"), label(value, "small", wrap=True, numbers=True)) for name, value in rows
             )
 
-    def set_loaded(self, name: str, *, busy: bool) -> None:
-        """name: the model in memory, "" for none; busy: a job uses it."""
-        self._loaded.set_text(tr("In memory: {0}", name) if name else tr("No model in memory"))
-        self.free.setEnabled(bool(name) and not busy)
-        why = tr("In use by the running job.") if busy else tr("The next picture reloads the model.")
-        self.free.setToolTip(why if name else "")
+    def set_loaded(self, names: Sequence[str], *, can_free: bool) -> None:
+        """names: of the models in memory; can_free: whether one of them is not used by a job."""
+        self._loaded.set_text(tr("In memory: {0}", listed(*names)) if names else tr("No model in memory"))
+        self.free.setEnabled(can_free)
+        why = tr("The next picture reloads the model.") if can_free else tr("In use by the running job.")
+        self.free.setToolTip(why if names else "")
 
 
 _ONE_LINE: Final = 300

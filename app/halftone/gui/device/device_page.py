@@ -23,6 +23,7 @@ from halftone.gui.create.picture.picture_files import not_written
 from halftone.gui.device import device_verdict, device_view, self_test_export
 from halftone.gui.device.device_cards import DeviceCard, PromiseCard, VerdictCard
 from halftone.gui.device.measurement_cards import BitsCard, SpeedCard, TestsCard
+from halftone.gui.device_names import names_apart
 from halftone.gui.health import file_dialogs
 from halftone.gui.i18n import tr
 from halftone.gui.kit import figures
@@ -191,7 +192,7 @@ class DevicePage(Page):
         self.device.setVisible(state.device is not None)
         if state.device is not None:
             self.device.set_device(state.device, state.memory)
-        self.device.set_loaded(state.loaded.name if state.loaded is not None else "", busy=state.running is not None)
+        self._show_loaded()
         self.promises.setVisible(state.device is not None)
         self.promises.set_promises(device_view.promises(state.self_test, numerics, self._controller.state.device_precision))
         if state.self_test is not self._shown_report:
@@ -203,6 +204,14 @@ class DevicePage(Page):
         self._show_devices()
         self._show_buttons(job)
         self.tick(job is not None and job.running)
+
+    def _show_loaded(self) -> None:
+        """The models in the memory of all GPUs in use."""
+        state = self._controller.state
+        held = {"": state.loaded, **{card.id: card.loaded for card in state.cards}}
+        busy = {job.card for job in state.begun}
+        names = dict.fromkeys(model.name for model in held.values() if model is not None)
+        self.device.set_loaded(tuple(names), can_free=any(model is not None and card not in busy for card, model in held.items()))
 
     def _show_buttons(self, job: Job | None) -> None:
         state = self._controller.state
@@ -267,9 +276,11 @@ class DevicePage(Page):
         clear(self._choice_rows)
         self._card_words.clear()
         group = QButtonGroup(self.choice)
+        names = names_apart(state.devices)
         for one in state.devices:
             size = "" if one.memory_total is None else f" · {figures.size(one.memory_total)}"
-            made = QRadioButton(f"{one.name}{size}")
+            made = QRadioButton(f"{names[one.id]}{size}")
+            made.setToolTip(one.name)
             made.setChecked(state.device is not None and one.id == state.device.id)
             made.clicked.connect(lambda _on=False, device=one: self._controller.session.devices.use(device))
             group.addButton(made)

@@ -22,7 +22,7 @@ from halftone.session.pictures.gallery_state import Count, GalleryState
 _WIDEST: Final = 240
 _AROUND: Final = 66
 """Pixels that icon, arrow and edges of a filter take."""
-_BESIDE: Final = 60
+_BESIDE: Final = 80
 """Pixels that the icon and the edges of the search take."""
 _GAP: Final = 8
 _MARGIN: Final = 20

@@ -102,7 +102,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(iso: str) -> str:
-    """ISO 8601 -> 'today 14:32' or '12 May 14:32', in local time."""
+    """ISO 8601 -> 'today 14:32' or '12 May 14:32', in local time. No line breaks inside it."""
     try:
         when = datetime.fromisoformat(iso).astimezone()
     except ValueError:
@@ -110,6 +110,6 @@ def moment(iso: str) -> str:
     clock = f"{when:%H:%M}"
     today = datetime.now().astimezone().date()
     if when.date() == today:
-        return tr("today {0}", clock)
+        return tr("today {0}", clock).replace(" ", HARD)
     pattern = tr("d MMM") if when.year == today.year else tr("d MMM yyyy")
-    return f"{QLocale().toString(QDate(when.year, when.month, when.day), pattern)} {clock}"
+    return f"{QLocale().toString(QDate(when.year, when.month, when.day), pattern)} {clock}".replace(" ", HARD)

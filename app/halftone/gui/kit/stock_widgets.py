@@ -6,7 +6,7 @@ from html import escape
 from typing import Literal, TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
-from PySide6.QtGui import QEnterEvent, QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QAction, QEnterEvent, QFontMetrics, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -151,7 +151,7 @@ class WordButton(QPushButton):
 
     def set_words(self, text: str) -> None:
         """What stands on it. Qt leaves too little between icon and word, so a space is added."""
-        gap = "" if self.icon().isNull() else " "
+        gap = " " if text and not self.icon().isNull() else ""
         self.setText(f"{text}{gap}" if self._icon_last else f"{gap}{text}")
         self.setAccessibleName(text)
 
@@ -216,6 +216,8 @@ class _EscapeClears(QObject):
 def show_clear(field: QLineEdit | QKeySequenceEdit) -> None:
     """Put a cross into a field that clears it, with a name. Esc does the same, except where keys are entered."""
     field.setClearButtonEnabled(True)
+    if (cross := field.findChild(QAction, "_q_qlineeditclearaction")) is not None:
+        cross.setIcon(icons.icon("x"))  # the style's own is dark in every theme
     for made in field.findChildren(QAbstractButton):
         made.setAccessibleName(tr("Clear"))
     if isinstance(field, QLineEdit):

@@ -1,10 +1,11 @@
 """The models as a table: the same rows as the cards, with a column for each thing they can be sorted by."""
 
 from datetime import datetime
+from functools import cache
 from typing import Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QIcon, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QIcon, QKeyEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableView
 
 from halftone.contract.echoes import harmless
@@ -19,7 +20,7 @@ from halftone.session.models.listing import Row, Sort, short_family
 
 Index = QModelIndex | QPersistentModelIndex
 COLUMNS: Final[tuple[Sort, ...]] = ("name", "family", "precision", "size", "health", "used")
-_WIDTHS: Final[dict[Sort, int]] = {"name": 280, "family": 130, "precision": 90, "size": 90, "health": 150, "used": 130}
+_WIDTHS: Final[dict[Sort, int]] = {"name": 280, "family": 130, "precision": 90, "size": 96, "health": 164, "used": 138}
 _NAME: Final = 180
 """Pixels that the names keep, at the usual text size, before columns are left out."""
 _DISPENSABLE: Final[tuple[Sort, ...]] = ("used", "precision", "size", "family")
@@ -100,7 +101,17 @@ class RowTable(QAbstractTableModel):
     def _icon(self, row: Row, column: Sort) -> QIcon | None:
         if column == "health" and (icon := state_look(row)[0]):
             return icons.icon(icon, state_look(row)[2])
-        return icons.icon("star", "warn") if column == "name" and row.mark.favourite else None
+        if column != "name":
+            return None
+        return icons.icon("star", "warn") if row.mark.favourite else _blank()
+
+
+@cache
+def _blank() -> QIcon:
+    """As wide as a star, so that all names begin at one place."""
+    empty = QPixmap(16, 16)
+    empty.fill(Qt.GlobalColor.transparent)
+    return QIcon(empty)
 
 
 class ModelTable(QTableView):

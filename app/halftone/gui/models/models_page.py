@@ -49,6 +49,10 @@ from halftone.settings.glance import widths
 _TYPING_MS: Final = 120
 _TIGHT: Final = 900
 """Pixels of a page, at the usual text size, on which the bar shows icons alone."""
+_TIGHT_SORT: Final = 132
+"""Pixels of the sort order then, so that the search field has the rest."""
+_ANY_WIDTH: Final = (1 << 24) - 1
+"""What Qt takes for no limit."""
 _WIDE: Final = (216, 904, 304)
 _NARROW: Final = (190, 834, 280)
 _SORTS: Final[tuple[Sort, ...]] = ("used", "name", "family", "size", "health")
@@ -158,7 +162,7 @@ class ModelsPage(Page):
         self.guide_button = guide_button()
         shown = (self._sort_name, self.sort, boxed(looks), self._line, self.check_all, self.add, self.guide_button, self.unfold)
         inside = row(self.search, -1, *shown, margins=(16, 0, 12, 0))
-        inside.setStretch(0, 3)
+        inside.setStretch(0, 9)
         inside.setStretch(1, 1)
         self.bar = surface("plain", "bottom")
         self.bar.setFixedHeight(theme.grown(48))
@@ -349,6 +353,8 @@ class ModelsPage(Page):
         self.check_all.setToolTip(tr("Check every model here that is not checked. They wait in the queue."))
         self.check_all.setAccessibleName(words)
         self.check_all.setVisible(count > 0)
+        self.sort.setMaximumWidth(theme.grown(_TIGHT_SORT) if tight else _ANY_WIDTH)
+        self.search.setPlaceholderText(tr("Search models") if tight else tr("Search name, family, note"))
         self.add.set_words("" if narrow else tr("Add folder…"))
         self.add.setAccessibleName(tr("Add folder…"))
         self.add.setToolTip(tr("Watch a folder of models"))

@@ -142,6 +142,7 @@ class AboutSection(QWidget):
         base = places.resources()
         known = (
             ("Inter", "SIL Open Font License 1.1", base / "fonts" / "Inter-OFL.txt"),
+            ("Halftone Sans SC", "SIL Open Font License 1.1", base / "fonts" / "HalftoneSansSC-OFL.txt"),
             ("JetBrains Mono", "SIL Open Font License 1.1", base / "fonts" / "JetBrainsMono-OFL.txt"),
             ("Lucide", "ISC", base / "icons" / "lucide" / "LICENSE"),
         )

@@ -4,6 +4,7 @@ import msgspec
 from PySide6.QtWidgets import QWidget
 
 from halftone import __version__
+from halftone.contract.wording import Words
 from halftone.gui.controller import Controller
 from halftone.gui.i18n import language, say, tr
 from halftone.gui.kit.stock_widgets import Card, FactGrid, boxed, button, column, label, progress_bar, row, set_tone
@@ -12,10 +13,12 @@ from halftone.gui.settings.typed_controls import SourceControl
 from halftone.session.update_state import Offer, Updating
 from halftone.settings.declared import declared
 from halftone.settings.disk import size_text
+from halftone.settings.places import is_packaged
 
 _NAMES = 180
 _PARTS = 1000
 """Of the progress bar."""
+_SOURCES = Words("Only an installed package can be updated here.")
 
 
 def step_words(updating: Updating) -> str:
@@ -48,14 +51,18 @@ def notes_of(offer: Offer) -> str:
 
 
 class UpdatesSection(QWidget):
-    def __init__(self, controller: Controller) -> None:
+    """packaged: whether updates apply. Without a package nothing can be pressed, and the section says why."""
+
+    def __init__(self, controller: Controller, *, packaged: bool | None = None) -> None:
         super().__init__()
+        self._packaged = is_packaged() if packaged is None else packaged
         self._controller = controller
         self._updates = controller.session.updates
         setting = declared("update_source")
         source = SourceControl(tr(setting.title))
         source.changed.connect(self._set_source)
         self.rows = {setting.field: SettingRow(setting, source)}
+        self.rows[setting.field].set_refused(None if self._packaged else _SOURCES)
         self.rows[setting.field].reset.connect(lambda: source.changed.emit(""))
         self.check = button(tr("Check for updates"), "", "refresh-cw", clicked=self._updates.check)
         self.install = button(tr("Install"), "primary", clicked=self._updates.install)
@@ -106,12 +113,14 @@ class UpdatesSection(QWidget):
         self.bar.setValue(_PARTS * updating.done // updating.total if updating.total else 0)
         self.line.setVisible(bool(updating.line) and running)
         self.line.setText(updating.line)
-        self.check.setVisible(not running)
+        self.check.setVisible(not running and self._packaged)
         self.install.setVisible(updating.stage in ("found", "failed") and updating.offer is not None)
         self.cancel.setVisible(running)
 
     def _words(self, updating: Updating) -> str:
         match updating.stage:
+            case "idle" if not self._packaged:
+                return tr("Halftone {0} runs from its source code. To update it, run “git pull” in its folder.", __version__)
             case "idle":
                 return tr("This is version {0}. Halftone looks for updates only when you ask it to.", __version__)
             case "checking":

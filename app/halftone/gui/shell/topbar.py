@@ -1,6 +1,5 @@
 """The row above every page: mark, page tabs, job ring, device chip, help and settings."""
 
-import re
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
@@ -10,27 +9,18 @@ from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QSizePolicy, QWidge
 from halftone.contract.facts import DeviceFacts, SelfTestReport
 from halftone.contract.vocabulary import DTYPE_NAMES, DType, DTypeState
 from halftone.gui import icons, theme
+from halftone.gui.device_names import short_name
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit import actions, figures, meters
 from halftone.gui.kit.painting import Painted
 from halftone.gui.kit.stock_widgets import Bar, HoverButton, icon_button, label
 from halftone.gui.shell.pages import PAGES, PageName, page_keys
 
-_NOISE = re.compile(
-    r"\((R|TM|C)\)|\b(NVIDIA|GeForce|AMD|Radeon|Intel|Advanced Micro Devices|Corporation|CPU|Processor|Graphics)\b|@.*$",
-    re.IGNORECASE,
-)
 _WHOLE = 1000
 """Pixels of width, before the text size, from which all words fit."""
 _TAB_EDGE = 12
 _TAB_WORDS = _TAB_EDGE + 16 + 8
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-
-
-def short_name(device: DeviceFacts) -> str:
-    """NVIDIA GeForce RTX 3060 -> RTX 3060; a processor keeps what tells it apart."""
-    bare = " ".join(_NOISE.sub(" ", device.name).split())
-    return bare or device.name
 
 
 def memory_text(device: DeviceFacts) -> str:

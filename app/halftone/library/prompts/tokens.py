@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from halftone.contract.facts import ModelFacts
 from halftone.library.add_ons.inversions import inner, places, with_words
-from halftone.library.families.known_families import reads_brackets, reads_in_chunks, weighs_words
+from halftone.library.families.known_families import (
+    BY_NAME,
+    FLUX,
+    HIDREAM,
+    T5_XXL,
+    reads_brackets,
+    reads_in_chunks,
+    weighs_words,
+)
 from halftone.library.families.single_files import SINGLES
 from halftone.library.files.small_files import needed
 from halftone.library.prompts.composed_prompts import composed
@@ -33,13 +41,17 @@ class Counter(Protocol):
 
 _SPECIAL: Final = 2
 """Start and end marks, which count in the reading length."""
+_READER: Final = {FLUX.name: "tokenizer_2", HIDREAM.name: "tokenizer_4"}
+"""The tokenizer of the encoder that reads the prompt word by word, where it is not the first: CLIP gives these only a summary."""
 _STEPS: Final = 20
 """Of a picture whose number of steps is not known yet."""
 
 
 def reading_length(model: ModelFacts) -> int:
-    """Tokens of the user's own words that the model reads."""
-    return model.prompt_tokens - _SPECIAL
+    """Tokens of the user's own words that the model reads. T5 has no start mark."""
+    family = BY_NAME.get(model.family)
+    by_t5 = family is not None and family.encoders[-1] == T5_XXL and not reads_in_chunks(model.family)
+    return model.prompt_tokens - (1 if by_t5 else _SPECIAL)
 
 
 def room_for(model: ModelFacts, tokens: int, rules: Rules = OWN) -> int:
@@ -51,8 +63,8 @@ def room_for(model: ModelFacts, tokens: int, rules: Rules = OWN) -> int:
 
 
 def make_counter(model: ModelFacts) -> Counter | None:
-    """A counter of a prompt's tokens, without the start and end marks; None without the model's tokenizer. Places after a BREAK
-    count, and the longest form of a prompt that changes with the step or is composed of several.
+    """A counter of a prompt's tokens, without the start and end marks; None without the tokenizer of what reads them. Places
+    after a BREAK count, and the longest form of a prompt that changes with the step or is composed of several.
     """
     tokenizer = _own_tokenizer(model)
     return None if tokenizer is None else partial(_count, model, tokenizer)
@@ -105,7 +117,7 @@ def _own_tokenizer(model: ModelFacts) -> "Tokenizer | None":
             return clip_tokenizer() if model.family in SINGLES else None
         file = next((one.place for one in needed(model)), Path())  # where T5 reads a prompt, it reads all of it
     else:
-        file = Path(model.path) / "tokenizer" / "tokenizer.json"
+        file = Path(model.path) / _READER.get(model.family, "tokenizer") / "tokenizer.json"
     if not os.path.isfile(file):
         return None
     from tokenizers import Tokenizer

@@ -1,7 +1,9 @@
 """The model in the worker's memory: brought there while nothing else is to be done, given back when the user asks."""
 
+from collections.abc import Callable
+
 from halftone.contract.facts import ModelFacts
-from halftone.contract.messages import Load, Unload
+from halftone.contract.messages import AnyCommand, Load, Unload
 from halftone.session.events import Warming
 from halftone.session.ports import Clock, Delay, WorkerLink
 from halftone.session.state import AppState
@@ -24,10 +26,13 @@ def worth_loading(state: AppState, model: ModelFacts | None) -> bool:
 class ModelMemory:
     """Each selection is loaded once: what the user freed, or what could not be loaded, waits for its next picture."""
 
-    def __init__(self, store: Store, link: WorkerLink, clock: Clock, *, early: bool) -> None:
-        """early: load before a job asks for it."""
+    def __init__(
+        self, store: Store, link: WorkerLink, clock: Clock, *, early: bool, send: Callable[[AnyCommand, str], object]
+    ) -> None:
+        """early: load before a job asks for it; send: sends a command to the worker of another card, by its id."""
         self._store = store
         self._link = link
+        self._send = send
         self._asked = ""
         self._quiet = Delay(clock, _QUIET_SECONDS, self._load)
         if early:
@@ -35,12 +40,15 @@ class ModelMemory:
             store.subscribe(lambda state: state, lambda _state: self._look())
 
     def free(self) -> None:
-        """Give the memory back; the next picture loads the model again. A running job keeps it."""
+        """Give the memory of every GPU back; the next picture loads the model again. A running job keeps that of its GPU."""
         state = self._store.state
-        if state.running is not None:
-            return
-        self._asked = state.settings.last_model
-        self._link.send(Unload())
+        if state.running is None:
+            self._asked = state.settings.last_model
+            self._link.send(Unload())
+        busy = {job.card for job in state.begun}
+        for card in state.cards:
+            if card.loaded is not None and card.id not in busy:
+                self._send(Unload(), card.id)
 
     def _selected(self) -> None:
         self._asked = ""

@@ -74,27 +74,30 @@ class ModelCard:
         return "\n".join(filter(None, (self.name, self.line, health, self.tip)))
 
     def badge_words(self, room: float, *, compact: bool = False) -> str:
-        """What stands in the badge, with so many pixels for it and the line below the name; "" for its icon alone."""
+        """What stands in the badge, with so many pixels for it and the words beside it; "" for its icon alone."""
         if not self.state:
             return ""
         word = health_word(self.state)
-        colours = theme.current()
-        line = QFontMetrics(colours.font("caption")).horizontalAdvance(self.line)
-        badge = _BADGE + QFontMetrics(colours.font("caption-strong")).horizontalAdvance(word)
-        return word if not compact or line + 8 + badge <= room else ""
+        line = QFontMetrics(theme.current().font("caption")).horizontalAdvance(self.line)
+        widest = max(line, self._name_width())
+        return word if not compact or widest + 8 + _badge_width(word) <= room else ""
 
     def badge_below(self, room: float, *, compact: bool = False) -> bool:
         """Whether the badge stands beside the line below the name, so that the name has the whole width."""
         words = self.badge_words(room, compact=compact)
-        colours = theme.current()
-        name = QFontMetrics(colours.font("body-strong")).horizontalAdvance(self.name)
-        badge = _BADGE + QFontMetrics(colours.font("caption-strong")).horizontalAdvance(words)
-        return bool(words) and (compact or name + 8 + badge > room)
+        return bool(words) and self._name_width() + 8 + _badge_width(words) > room
+
+    def _name_width(self) -> int:
+        return QFontMetrics(theme.current().font("body-strong")).horizontalAdvance(self.name)
+
+
+def _badge_width(word: str) -> int:
+    return _BADGE + QFontMetrics(theme.current().font("caption-strong")).horizontalAdvance(word)
 
 
 def paint_model(painter: QPainter, rect: QRectF, card: ModelCard, image: QImage, side: int, *, compact: bool = False) -> None:
-    """Paint thumbnail, name, line and badge of a model into a rectangle. compact: the badge stands below the name, with its word
-    where there is room for it.
+    """Paint thumbnail, name, line and badge of a model into a rectangle. compact: the badge has its word only where name and line
+    are short enough.
     """
     middle = rect.center().y()
     picture = QRectF(rect.left(), middle - side / 2, side, side)
@@ -105,8 +108,8 @@ def paint_model(painter: QPainter, rect: QRectF, card: ModelCard, image: QImage,
     beside = rect.right()
     if card.state:
         icon, tone = HEALTH_LOOK.get(card.state, HEALTH_LOOK["unchecked"])
-        wide = QFontMetrics(theme.current().font("caption-strong")).horizontalAdvance(words)
-        badge = QRectF(0, middle - theme.grown(1 if below else 10), _BADGE + wide if words else 26, theme.grown(20))
+        wide = _badge_width(words) if words else 26
+        badge = QRectF(0, middle - theme.grown(1 if below else 10), wide, theme.grown(20))
         badge.moveRight(rect.right())
         paint_badge(painter, badge, icon, words, tone)
         beside = badge.left() - 8

@@ -293,6 +293,7 @@ class PictureBanner(BuiltLater):
             made = button(act.label, act.kind, act.icon, size="large", tip=act.tip)
             made.clicked.connect(lambda _on=False, key=act.key: self.acted.emit(key))
             self._buttons.addWidget(made)
+            made.show()  # else it has no width until later, and the banner takes the wrong shape
         self._buttons.addStretch(1)
 
     def _fill_details(self, message: Message) -> None:
