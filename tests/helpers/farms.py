@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from halftone.farm.node import Node
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.settings.store import Settings
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 
 
 def lines(folder: Path, count: int, **fields: object) -> Path:
@@ -108,3 +108,14 @@ def head(ledger: Ledger, there: Mapping[str, Cuttable], **options: float | bool)
 
 async def until_over(made: Head, seconds: float = PATIENCE_SECONDS) -> None:
     await asyncio.wait_for(made.run(until_over=True), seconds)
+
+
+async def until(right: Callable[[], object], working: asyncio.Task[None]) -> None:
+    """Wait until something is so; what ends the head before is raised."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not right():
+            if working.done():
+                working.result()
+                assert right(), "the head ended before"
+                return
+            await asyncio.sleep(0.02)

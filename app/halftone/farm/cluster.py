@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import importlib.util
 import logging
 import os
@@ -144,7 +145,7 @@ class Cluster:
     ) -> None:
         self._token = token
         self._host = address
-        self._port = port or _free_port(address)
+        self._port = free_port(address, port)
         self._works = works
         self._stopping = stopping
         self._folder = Path(tempfile.mkdtemp(prefix="halftone-farm-", dir="/tmp"))  # Ray's sockets need a short path
@@ -322,11 +323,19 @@ def join(address: str, token: Path) -> RayProcess:
     return RayProcess((f"--address={address}",), token, loopback=False, works=True)
 
 
-def _free_port(host: str) -> int:
+def free_port(host: str, port: int) -> int:
+    """This port, or any that is free where it is 0. Raises HalftoneError where nothing can listen there: Ray would wait in vain."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Ray does: connections that ended need not be waited for
         try:
-            probe.bind((host, 0))
+            probe.bind((host, port))
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                why = Words("another program listens on port {0}; choose another one with --port", (str(port),))
+                raise HalftoneError("farm-not-possible", detail=why) from error
+            if error.errno == errno.EACCES:
+                why = Words("you may not use port {0}; choose one above 1023 with --port", (str(port),))
+                raise HalftoneError("farm-not-possible", detail=why) from error
             allowed = Words("an address of this machine")
             raise HalftoneError("setting-bad-value", name="--address", value=host, allowed=allowed) from error
         return probe.getsockname()[1]
