@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,9 +14,10 @@ from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.farm.head import Head
 from halftone.farm.jobs import read_jobs
-from halftone.farm.ledger import Ledger
+from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.node import Node
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
+from halftone.settings.folders import claimed
 from halftone.settings.store import Settings
 
 PATIENCE_SECONDS = 240.0
@@ -119,3 +121,41 @@ async def until(right: Callable[[], object], working: asyncio.Task[None]) -> Non
                 assert right(), "the head ended before"
                 return
             await asyncio.sleep(0.02)
+
+
+@contextmanager
+def running_head(*options: str, count: int = 1) -> Generator[None]:
+    """A head of this user with nodes on a thread of its own, while the test does other things. options: of the workers."""
+    ready, over = threading.Event(), threading.Event()
+    failures = list[BaseException]()
+
+    async def serve() -> None:
+        with Ledger() as ledger:
+            async with nodes(count, *options) as there:
+                made = head(ledger, there)
+                work = asyncio.create_task(made.run())
+                ready.set()
+                while not over.is_set() and not work.done():
+                    await asyncio.sleep(0.02)
+                made.stopping.set()
+                await work
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ready.set()
+
+    with claimed(head_mark()) as free:
+        assert free
+        thread = threading.Thread(target=run, name="head")
+        thread.start()
+        try:
+            ready.wait(PATIENCE_SECONDS)
+            yield
+        finally:
+            over.set()
+            thread.join(PATIENCE_SECONDS)
+    assert not failures, failures

@@ -324,7 +324,7 @@ def join(address: str, token: Path) -> RayProcess:
 
 
 def free_port(host: str, port: int) -> int:
-    """This port, or any that is free where it is 0. Raises HalftoneError where nothing can listen there: Ray would wait in vain."""
+    """This port, or any that is free where it is 0. Raises HalftoneError where nothing can listen: Ray would wait in vain."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Ray does: connections that ended need not be waited for
         try:

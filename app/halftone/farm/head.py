@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -276,9 +277,7 @@ class Head:
 
     def _end(self, told: Told, event: JobEnded, picture: tuple[PictureFacts, bytes] | None) -> None:
         if event.outcome == "done" and told.data is not None:
-            path = place(self._ledger, told.key, told.attempt, told.data)
-            if path is not None and picture is not None and self._record:
-                self._list(told.key, msgspec.structs.replace(picture[0], path=str(path)), picture[1])
+            place(self._ledger, told.key, told.attempt, told.data, lambda path: self._list(told.key, path, picture))
             return
         error = event.error
         if event.outcome == "done":
@@ -292,11 +291,13 @@ class Head:
         else:
             self._ledger.tell(told.key, Failed(told.attempt, error))
 
-    def _list(self, key: str, facts: PictureFacts, thumbnail: bytes) -> None:
-        """Put a picture into the history, as if it had been made here."""
+    def _list(self, key: str, path: Path, picture: tuple[PictureFacts, bytes] | None) -> None:
+        """Put a picture into the history, as if it had been made here; a window that sees the job done finds it there."""
         command = self._ledger.command(key)
+        if picture is None or not self._record or not isinstance(command, Generate):
+            return
+        facts, thumbnail = picture
         try:
-            if isinstance(command, Generate):
-                list_made(command.request, facts, thumbnail)
+            list_made(command.request, msgspec.structs.replace(facts, path=str(path)), thumbnail)
         except (OSError, sqlite3.Error) as error:
             log.warning("The history could not be kept: %s", error)

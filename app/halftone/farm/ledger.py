@@ -112,6 +112,16 @@ def ledger_file() -> Path:
     return private_folder(data_dir() / "farm") / "ledger.sqlite"
 
 
+def has_ledger() -> bool:
+    """Whether this user has handed in jobs, or run a head."""
+    return (data_dir() / "farm" / "ledger.sqlite").exists()
+
+
+def head_mark() -> Path:
+    """A file that is claimed while a head of this user runs."""
+    return ledger_file().with_name("head.open")
+
+
 class Ledger:
     """One connection; use it from one thread. now: seconds since 1970, which outlive a restart of the machine."""
 
@@ -258,6 +268,21 @@ class Ledger:
                     tried.append(job.key)
         return tuple(tried), tuple(taken)
 
+    def forget(self, key: str) -> bool:
+        """Drop a job that did not end well, with its attempts; whether there was one."""
+        with self._change() as change:
+            ended = "DELETE FROM job WHERE key = ? AND state IN ('failed', 'aside', 'cancelled')"
+            gone = change.execute(ended, (key,)).rowcount > 0
+            if gone:
+                change.execute("DELETE FROM attempt WHERE key = ?", (key,))
+            return gone
+
+    def retry(self, key: str) -> bool:
+        """Let a job wait again that did not end well; False where it cannot, as another open job has its output."""
+        with self._change() as change:
+            job = self.job(key)
+            return job is not None and not _is_taken(change, job.output) and self._changed(change, job, Again()) is not None
+
     def move(self, key: str, place: str) -> None:
         """Note another name under which a file is about to appear."""
         with self._change() as change:
@@ -342,6 +367,16 @@ class Ledger:
     def command(self, key: str) -> FarmCommand:
         """What a job is to do, as the head's own paths name it."""
         return _command.decode(self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()[0])
+
+    def is_taken(self, output: str) -> bool:
+        """Whether a job that is not over has this output."""
+        return _is_taken(self._database, output)
+
+    def beginning(self, prefix: str, *states: State) -> tuple[Job, ...]:
+        """Jobs in these states whose keys begin so, in the order in which they were submitted."""
+        places = ", ".join("?" * len(states))
+        query = f"SELECT {_COLUMNS} FROM job WHERE state IN ({places}) AND substr(key, 1, ?) = ? ORDER BY number"
+        return tuple(map(_job, self._database.execute(query, (*states, len(prefix), prefix))))
 
     def in_state(self, *states: State) -> tuple[Job, ...]:
         """Jobs in these states, in the order in which they were submitted."""
