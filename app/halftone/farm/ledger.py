@@ -112,9 +112,9 @@ def ledger_file() -> Path:
     return private_folder(data_dir() / "farm") / "ledger.sqlite"
 
 
-def has_ledger() -> bool:
+def has_farm() -> bool:
     """Whether this user has handed in jobs, or run a head."""
-    return (data_dir() / "farm" / "ledger.sqlite").exists()
+    return (data_dir() / "farm").is_dir()
 
 
 def head_mark() -> Path:

@@ -17,7 +17,7 @@ from halftone.contract.messages import Generate
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import Words
 from halftone.farm.jobs import SEEDS, Models, check_for_farm, wanted_picture
-from halftone.farm.ledger import Ledger, Wanted, has_ledger, head_mark
+from halftone.farm.ledger import Ledger, Wanted, has_farm, head_mark
 from halftone.farm.states import OPEN, Cancelled, State
 from halftone.library.prompts.drawn_prompts import drawn_loras, draws_words, spoken
 from halftone.library.prompts.shown_prompts import shown_prompt
@@ -54,12 +54,12 @@ class Seen(NamedTuple):
 
 
 def head_runs() -> bool:
-    return has_ledger() and is_claimed(head_mark())
+    return has_farm() and is_claimed(head_mark())
 
 
 def look() -> Seen:
     """What became of the jobs of windows. Raises sqlite3.Error and OSError."""
-    if not has_ledger():
+    if not has_farm():
         return Seen()
     with Ledger() as ledger:
         hosts = {owner: facts.host for owner, facts in ledger.nodes().items()}
@@ -97,7 +97,7 @@ def send(jobs: Sequence[Job], refused: Iterable[str] = ()) -> dict[str, ErrorFac
 
 def filed(ids: Iterable[str]) -> frozenset[str]:
     """Which of these entries the ledger has. Raises sqlite3.Error and OSError."""
-    if not has_ledger():
+    if not has_farm():
         return frozenset()
     with Ledger() as ledger:
         return frozenset(name for name in ids if ledger.job(_key(name, 0)) is not None)

@@ -11,10 +11,12 @@ from tests.helpers.scripted import ENGINE, AnyAction, Fail, Picture, Touch, Wait
 
 from halftone.contract.request import PictureRequest
 from halftone.farm import window_jobs
-from halftone.farm.ledger import Ledger
+from halftone.farm.ledger import Ledger, head_mark
 from halftone.gui.create.farm_panel import state_words
 from halftone.gui.shell.help_window import HelpWindow
-from halftone.session.state import Job
+from halftone.session.events import Left
+from halftone.session.state import Job, LeftQueue
+from halftone.settings.folders import claimed
 from halftone.settings.store import Settings
 
 pytestmark = pytest.mark.timeout(300)
@@ -84,7 +86,7 @@ def test_waiting_jobs_go_to_the_farm_and_their_pictures_come_into_the_history(
         assert {entry.title for entry in stage.page.farm.jobs.entries} == {"hills"}
         go.touch()
         stage.wait(lambda: len(stage.page.history.paths()) == 2)
-    stage.wait(lambda: stage.page.farm.isHidden())
+    stage.wait(stage.page.farm.isHidden)
     assert sorted(path.name for path in pictures.iterdir()) == ["00001-7.png", "00002-8.png"]
 
 
@@ -97,7 +99,7 @@ def test_cancel_reaches_a_picture_that_runs_on_a_node(qtbot: QtBot, tmp_path: Pa
         stage.page.farm.jobs.send((job,))
         stage.wait(lambda: here.exists() and bool(stage.page.farm.jobs.entries))
         chosen(stage.page.farm.entry_menu(stage.page.farm.jobs.entries[0]), "Cancel")
-        stage.wait(lambda: stage.page.farm.isHidden())
+        stage.wait(stage.page.farm.isHidden)
         with Ledger() as ledger:
             stage.wait(lambda: [one.outcome for one in ledger.attempts()] == ["cancelled"])
     assert not list(tmp_path.glob("*.png"))
@@ -139,3 +141,27 @@ def test_a_job_that_the_farm_cannot_make_stays_with_the_reason(qtbot: QtBot, tmp
     stage.wait(lambda: words(stage) == ["Waiting: no head runs"])
     stage.page.farm.jobs.cancel_all()
     stage.wait(stage.page.farm.isHidden)
+
+
+def test_what_the_farm_has_already_is_not_offered_again(qtbot: QtBot, tmp_path: Path) -> None:
+    """A window that was killed right after it handed a job in left it in the file of its queue, too."""
+    stage = stage_at(qtbot, tmp_path)
+    filed, own = queued(stage, "hills"), queued(stage, "sea")
+    with claimed(head_mark()):
+        assert window_jobs.send((filed,)) == {filed.id: None}
+    stage.controller.take(Left(queue=LeftQueue(jobs=(filed, own))))
+    stage.wait(lambda: stage.controller.state.left.jobs == (own,))
+    window_jobs.cancel_entry(filed.id)
+    assert window_jobs.look().entries == ()
+
+
+def test_a_job_that_is_removed_while_it_is_handed_in_is_cancelled(qtbot: QtBot, tmp_path: Path) -> None:
+    stage = stage_at(qtbot, tmp_path)
+    job = queued(stage, "hills")
+    with running_head("--engine", ENGINE, count=0), Ledger() as ledger:
+        stage.page.farm.jobs.send((job,))
+        assert [one.leaving for one in stage.controller.state.jobs] == [True]
+        stage.controller.session.queue.remove_with_undo(job.key)
+        stage.wait(lambda: [one.state for one in ledger.beginning("window-", "waiting", "cancelled")] == ["cancelled"])
+        stage.wait(lambda: not stage.controller.background.busy)
+    assert stage.page.farm.isHidden()
