@@ -376,7 +376,7 @@ def _queue_notice(notice: Notice) -> Message:
 def _farm_notice(notice: Notice) -> Message:
     """Say what to do where no head runs, else which jobs stay in the queue and why."""
     if notice.kind == "no-farm":
-        how = tr("The jobs stay in the queue. Start a head in a terminal: {0}", "halftone farm head")
+        how = tr("The jobs stay in the queue. The guide says how to start one.")
         return Message("info", tr("No head of a farm runs on this computer."), how, actions=(Act("farm", tr("Open the guide")),))
     if not notice.refused:
         return Message("warn", tr("The farm's jobs could not be read or changed."), "".join(notice.facts[:1]))
