@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from halftone import __version__
 from halftone.contract.errors import ErrorFacts
+from halftone.farm.copying import Piece
 from halftone.farm.head import Head
 from halftone.farm.jobs import read_jobs
 from halftone.farm.ledger import Ledger, head_mark
@@ -53,6 +54,8 @@ class Cuttable:
         self.garbles = False
         """Whether its next word is no message."""
         self.version = __version__
+        self.spoils: Callable[[Piece], Piece] = lambda piece: piece
+        """What becomes of a piece of a model on its way."""
         self.questions = 0
         """How often a card was asked what fits it."""
 
@@ -65,6 +68,12 @@ class Cuttable:
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         self.questions += 1
         return await self.node.weigh(card, tasks)
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        arrived = self.spoils(piece)
+        if self.cut:
+            raise NodeGoneError("cut off")
+        return await self.node.receive(arrived)
 
     async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
         if self.cut:
@@ -91,9 +100,13 @@ class Cuttable:
 
 
 @asynccontextmanager
-async def nodes(count: int, *options: str) -> AsyncGenerator[dict[str, Cuttable]]:
-    """So many nodes on this machine."""
-    made = {f"node {number}": Cuttable(Node(*options)) for number in range(count)}
+async def nodes(count: int, *options: str, copies: Path | None = None) -> AsyncGenerator[dict[str, Cuttable]]:
+    """So many nodes on this machine. copies: where each has a folder for models that it is sent."""
+
+    def made_at(name: str) -> Node:
+        return Node(*options, copies=None if copies is None else copies / name)
+
+    made = {name: Cuttable(made_at(name)) for name in (f"node {number}" for number in range(count))}
     try:
         yield made
     finally:

@@ -22,7 +22,9 @@ import msgspec
 from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
+from halftone.farm.copying import Piece
 from halftone.farm.node import Node
+from halftone.farm.prints import ModelPrint
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.farm.tokens import environment
 
@@ -271,6 +273,12 @@ class _RayNode:
     async def cancel(self, names: tuple[str, ...]) -> None:
         await self._call("cancel", list(names))
 
+    async def lacks(self, model: ModelPrint) -> bool:
+        return msgspec.msgpack.decode(await self._call("lacks", msgspec.msgpack.encode(model)), type=bool)
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        return msgspec.msgpack.decode(await self._call("receive", msgspec.msgpack.encode(piece)), type=ErrorFacts | None)
+
     async def close(self) -> None:
         await self._call("close")
 
@@ -308,6 +316,14 @@ class NodeActor:
     async def cancel(self, names: list[str]) -> bytes:
         await (await self._there()).cancel(tuple(names))
         return b""
+
+    async def lacks(self, model: bytes) -> bytes:
+        node = await self._there()
+        return msgspec.msgpack.encode(await node.lacks(msgspec.msgpack.decode(model, type=ModelPrint)))
+
+    async def receive(self, piece: bytes) -> bytes:
+        node = await self._there()
+        return msgspec.msgpack.encode(await node.receive(msgspec.msgpack.decode(piece, type=Piece)))
 
     async def close(self) -> bytes:
         await (await self._there()).close()

@@ -1,6 +1,7 @@
 """What the farm is to do, does and did, in SQLite on the head. Each change of a job is one pure transition in one transaction."""
 
 import contextlib
+import hashlib
 import sqlite3
 import time
 import uuid
@@ -67,6 +68,7 @@ CREATE TABLE IF NOT EXISTS refusal (
     error BLOB NOT NULL,
     PRIMARY KEY (owner, card, kind)
 );
+CREATE TABLE IF NOT EXISTS may_copy (model BLOB PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL);
 """
 _GONE_SECONDS: Final = 86_400.0
@@ -358,6 +360,17 @@ class Ledger:
         """
         return tuple((owner, kind, _error.decode(error)) for owner, kind, error in self._database.execute(query))
 
+    # -- models that may be copied ------------------------------------------------------------------------------------------
+
+    def allow_copies(self, models: Iterable[ModelPrint]) -> None:
+        """Let the head copy these to nodes that lack them."""
+        with self._change() as change:
+            change.executemany("INSERT OR IGNORE INTO may_copy VALUES (?)", [(_contents(one),) for one in models])
+
+    def may_copy(self, model: ModelPrint) -> bool:
+        """Whether the user asked for copies of this model."""
+        return self._database.execute("SELECT 1 FROM may_copy WHERE model = ?", (_contents(model),)).fetchone() is not None
+
     # -- what stands in it -------------------------------------------------------------------------------------------------
 
     def job(self, key: str) -> Job | None:
@@ -423,6 +436,11 @@ class Ledger:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
+
+
+def _contents(model: ModelPrint) -> bytes:
+    """Names a model by what is in it."""
+    return hashlib.sha256(msgspec.msgpack.encode(model.files)).digest()
 
 
 def _waiting(change: sqlite3.Connection, kinds: tuple[str, ...] | None = None) -> Mapping[str, int]:
