@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -151,7 +151,7 @@ class Head:
                 await self._work(node, node.facts)
             finally:
                 self._cards -= len(node.facts.cards)
-                tasks = [*node.asking.values(), *([] if node.copying is None else [node.copying])]
+                tasks: list[asyncio.Task[Any]] = [*node.asking.values(), *([] if node.copying is None else [node.copying])]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)

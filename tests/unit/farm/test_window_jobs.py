@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ GRID = Grid(axes=(), requests=(PictureRequest(prompt="a"),), places=((),))
 UPSCALE = Upscale(job="a", request=UpscaleRequest(pictures=("a.png",), upscaler="b"))
 
 
-def entry(name: str = "a", **fields: object) -> Job:
-    request = PictureRequest(**{"prompt": "hills", "seed": 7} | fields)  # pyright: ignore[reportArgumentType]
+def entry(name: str = "a", **fields: Any) -> Job:
+    request = PictureRequest(**{"prompt": "hills", "seed": 7} | fields)
     return Job(id=name, command=Generate(job=name, request=request), title=request.prompt)
 
 
@@ -68,7 +69,7 @@ def test_words_are_drawn_here_as_nodes_have_no_wildcards(tmp_path: Path) -> None
 
 def test_no_two_jobs_have_the_same_file(tmp_path: Path) -> None:
     (tmp_path / "7.jpg").write_bytes(b"")
-    fields = {"output": str(tmp_path), "saving": Saving(file_names="{seed}", picture_format="jpg")}
+    fields: dict[str, Any] = {"output": str(tmp_path), "saving": Saving(file_names="{seed}", picture_format="jpg")}
     sent(entry(**fields), entry("b", **fields), entry("c", output=str(tmp_path / "named.png"), batch=2))
     names = [Path(one.output or "").name for one in requests()]
     assert names == ["7-2.jpg", "7-3.jpg", "named.png", "named-2.png"]
