@@ -100,11 +100,13 @@ class Cuttable:
 
 
 @asynccontextmanager
-async def nodes(count: int, *options: str, copies: Path | None = None) -> AsyncGenerator[dict[str, Cuttable]]:
+async def nodes(
+    count: int, *options: str, copies: Path | None = None, kind: type[Node] = Node
+) -> AsyncGenerator[dict[str, Cuttable]]:
     """So many nodes on this machine. copies: where each has a folder for models that it is sent."""
 
     def made_at(name: str) -> Node:
-        return Node(*options, copies=None if copies is None else copies / name)
+        return kind(*options, copies=None if copies is None else copies / name)
 
     made = {name: Cuttable(made_at(name)) for name in (f"node {number}" for number in range(count))}
     try:

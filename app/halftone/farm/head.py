@@ -30,6 +30,10 @@ LEASE_SECONDS: Final = 60.0
 """A node that was not heard for so long loses its leases."""
 _LOOK_SECONDS: Final = 0.5
 _TAKE_SECONDS: Final = 1.0
+_SOON_SECONDS: Final = 0.1
+"""Instead, right after a question."""
+_RENEW_SHARE: Final = 1 / 12
+"""Of a lease's time, after which it is renewed."""
 _AGAIN_SECONDS: Final = 20.0
 """After so long a card is asked again about a kind of jobs: other programs may have left its memory, or need it now."""
 _COPY_SECONDS: Final = 600.0
@@ -76,6 +80,8 @@ class _Attended:
         """Card -> the question that it has not answered yet: to hash a model may take minutes, in which the node is heard on."""
         self.asked: dict[str, frozenset[str]] = {}
         """Card -> the kinds of that question."""
+        self.answers_soon = self.renewed = float("-inf")
+        """Until when an answer of a card may come at any moment; when its leases were renewed."""
         self.last: dict[str, str] = {}
         """Card -> the kind of its last lease: its models are there."""
         self.copying: asyncio.Task[ErrorFacts | None] | None = None
@@ -178,14 +184,21 @@ class Head:
             for card in facts.cards:
                 if card.broken is None:
                     await self._offer(node, card.device.id)
-            told = await node.port.take(_TAKE_SECONDS)
-            self._ledger.renew(node.name, self._seconds)
+            told = await node.port.take(_TAKE_SECONDS if time.monotonic() > node.answers_soon else _SOON_SECONDS)
+            self._renew(node)
             for one in told:
                 self._hear(node, one)
             await self._drop(node)
             if any(task for task in told if task.data is None):
                 facts = await node.port.describe()
                 self._ledger.note_node(node.name, facts)
+
+    def _renew(self, node: _Attended) -> None:
+        """Note that a node was heard: not each time, as that writes to the disk."""
+        now = time.monotonic()
+        if now - node.renewed >= self._seconds * _RENEW_SHARE:
+            node.renewed = now
+            self._ledger.renew(node.name, self._seconds)
 
     # -- giving ------------------------------------------------------------------------------------------------------------
 
@@ -230,6 +243,7 @@ class Head:
         if asked := old or new:  # not at once: the models of new kinds may have to be hashed first
             node.asked[card] = frozenset(one.kind for one in asked)
             node.asking[card] = asyncio.create_task(self._weigh(node, card, asked))
+            node.answers_soon = time.monotonic() + _TAKE_SECONDS  # an idle card need not wait longer for its first lease
 
     def _is_fresh(self, answer: Weighed) -> bool:
         return time.monotonic() - answer.at < self._again

@@ -21,7 +21,8 @@ UPSCALE = Upscale(job="a", request=UpscaleRequest(pictures=("a.png",), upscaler=
 
 
 def entry(name: str = "a", **fields: Any) -> Job:
-    request = PictureRequest(**{"prompt": "hills", "seed": 7} | fields)
+    given: dict[str, Any] = {"prompt": "hills", "seed": 7} | fields
+    request = PictureRequest(**given)
     return Job(id=name, command=Generate(job=name, request=request), title=request.prompt)
 
 
