@@ -85,7 +85,7 @@ class Machine:
             )
         if not self.session.state.settings.all_cards:
             return
-        await self.until(lambda: any(one.worker == "starting" for one in self.session.state.cards))
+        await self.until(lambda: any(one.worker != "off" for one in self.session.state.cards))
         self.session.queue.hold()  # one card would make all of them before the other is there
         await self.until(lambda: all(one.worker == "ready" for one in self.session.state.cards))
         self.session.queue.release()

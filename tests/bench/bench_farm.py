@@ -13,11 +13,14 @@ from pathlib import Path
 
 from tests.helpers.farms import head, lines, nodes, submit, until_over
 
-from halftone.contract.messages import Generate
+from halftone.contract.facts import GenerateReport
+from halftone.contract.messages import AnyEvent, Generate, JobEnded, JobStarted
 from halftone.contract.request import PictureRequest
 from halftone.farm.ledger import Ledger, Wanted
+from halftone.farm.node import Node
 from halftone.farm.placing import place, settle
 from halftone.farm.states import Job
+from halftone.farm.talk import Task
 
 JOBS = 10_000
 LEASE = 32
@@ -78,25 +81,60 @@ def told(what: str, rate: float) -> None:
     sys.stdout.write(f"{what}: {rate:.0f} a second\n")
 
 
+class Clocked(Node):
+    """A node that knows when its worker computed. spans: from the first job's start to the last one's end; own: of that, what the
+    worker needed by its own reports.
+    """
+
+    def __init__(self, *options: str, copies: Path | None = None) -> None:
+        super().__init__(*options, copies=copies)
+        self.clear()
+
+    def clear(self) -> None:
+        self.first = self.last = self.own = 0.0
+        self.count = 0
+
+    def _tell(self, task: Task, event: AnyEvent, blob: bytes = b"") -> None:
+        now = time.perf_counter()
+        if isinstance(event, JobStarted):
+            self.first = self.first or now
+        if isinstance(event, JobEnded) and isinstance(event.report, GenerateReport):
+            self.last, self.own, self.count = now, self.own + event.report.seconds, self.count + 1
+        super()._tell(task, event, blob)
+
+
 def together(folder: Path) -> None:
-    alone: list[float] = []
-    for count, which in ((2, 0), (2, 1), (2, None)):
-        asyncio.run(_made(folder / f"run {which}", count, which, alone))
-    one, other, both = alone
+    """Two nodes together, against each alone, and against their workers' own time in the same run."""
+    rates: list[float] = []
+    for which in (0, 1, None):
+        nodes_there = asyncio.run(_made(folder / f"run {which}", which, rates))
+        for node in nodes_there:
+            busy = node.own / (node.last - node.first)
+            sys.stdout.write(
+                f"  {node.count} pictures of a node: its worker computed {busy:.0%} of the time between first and last\n"
+            )
+        if which is None:
+            wall = sum(one.count for one in nodes_there) / rates[-1]
+            own = sum(one.own for one in nodes_there) / (len(nodes_there) * wall)
+            sys.stdout.write(f"efficiency: {own:.2f} of the two nodes' own speed while both live\n")
+    one, other, both = rates
     sys.stdout.write(f"node 1: {one:.2f}, node 2: {other:.2f}, both: {both:.2f} pictures a second\n")
-    sys.stdout.write(f"efficiency: {both / (one + other):.2f} of the sum, {both / max(one, other):.2f} times the faster one\n")
+    sys.stdout.write(f"{both / (one + other):.2f} of the sum of each alone: less where both share one processor\n")
 
 
-async def _made(folder: Path, count: int, which: int | None, rates: list[float]) -> None:
-    """Pictures a second of one of the nodes, or of all, from the first picture on: loading is not counted."""
+async def _made(folder: Path, which: int | None, rates: list[float]) -> list[Clocked]:
+    """Pictures a second of one of the nodes, or of all, from the first picture on: loading is not counted. The nodes."""
     folder.mkdir()
     with Ledger(folder / "ledger.sqlite") as ledger:
-        async with nodes(count) as there:
+        async with nodes(2, kind=Clocked) as there:
             used = {name: one for number, (name, one) in enumerate(there.items()) if which in (None, number)}
             for one in used.values():
                 await one.node.describe()
-            submit(ledger, lines(folder, 2 * count, steps=4))
+            submit(ledger, lines(folder, 4 * len(used), steps=4))
             await until_over(head(ledger, used, record=False, most=1), PATIENCE_SECONDS)
+            clocked = [one.node for one in used.values() if isinstance(one.node, Clocked)]
+            for node in clocked:
+                node.clear()
             more = folder / "more"
             more.mkdir()
             text = lines(more, PICTURES * len(used), width=128, height=128, steps=8).read_text(encoding="utf-8")
@@ -105,6 +143,7 @@ async def _made(folder: Path, count: int, which: int | None, rates: list[float])
             began = time.perf_counter()
             await until_over(head(ledger, used, record=False), PATIENCE_SECONDS)
             rates.append(PICTURES * len(used) / (time.perf_counter() - began))
+            return clocked
 
 
 if __name__ == "__main__":

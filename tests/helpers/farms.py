@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -11,14 +12,16 @@ from msgspec.structs import replace
 
 from halftone import __version__
 from halftone.contract.errors import ErrorFacts
+from halftone.farm.copying import Piece
 from halftone.farm.head import Head
 from halftone.farm.jobs import read_jobs
-from halftone.farm.ledger import Ledger
+from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.node import Node
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
+from halftone.settings.folders import claimed
 from halftone.settings.store import Settings
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 
 
 def lines(folder: Path, count: int, **fields: object) -> Path:
@@ -51,6 +54,8 @@ class Cuttable:
         self.garbles = False
         """Whether its next word is no message."""
         self.version = __version__
+        self.spoils: Callable[[Piece], Piece] = lambda piece: piece
+        """What becomes of a piece of a model on its way."""
         self.questions = 0
         """How often a card was asked what fits it."""
 
@@ -63,6 +68,12 @@ class Cuttable:
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         self.questions += 1
         return await self.node.weigh(card, tasks)
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        arrived = self.spoils(piece)
+        if self.cut:
+            raise NodeGoneError("cut off")
+        return await self.node.receive(arrived)
 
     async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
         if self.cut:
@@ -89,9 +100,15 @@ class Cuttable:
 
 
 @asynccontextmanager
-async def nodes(count: int, *options: str) -> AsyncGenerator[dict[str, Cuttable]]:
-    """So many nodes on this machine."""
-    made = {f"node {number}": Cuttable(Node(*options)) for number in range(count)}
+async def nodes(
+    count: int, *options: str, copies: Path | None = None, kind: type[Node] = Node
+) -> AsyncGenerator[dict[str, Cuttable]]:
+    """So many nodes on this machine. copies: where each has a folder for models that it is sent."""
+
+    def made_at(name: str) -> Node:
+        return kind(*options, copies=None if copies is None else copies / name)
+
+    made = {name: Cuttable(made_at(name)) for name in (f"node {number}" for number in range(count))}
     try:
         yield made
     finally:
@@ -108,3 +125,52 @@ def head(ledger: Ledger, there: Mapping[str, Cuttable], **options: float | bool)
 
 async def until_over(made: Head, seconds: float = PATIENCE_SECONDS) -> None:
     await asyncio.wait_for(made.run(until_over=True), seconds)
+
+
+async def until(right: Callable[[], object], working: asyncio.Task[None]) -> None:
+    """Wait until something is so; what ends the head before is raised."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not right():
+            if working.done():
+                working.result()
+                assert right(), "the head ended before"
+                return
+            await asyncio.sleep(0.02)
+
+
+@contextmanager
+def running_head(*options: str, count: int = 1) -> Generator[None]:
+    """A head of this user with nodes on a thread of its own, while the test does other things. options: of the workers."""
+    ready, over = threading.Event(), threading.Event()
+    failures = list[BaseException]()
+
+    async def serve() -> None:
+        with Ledger() as ledger:
+            async with nodes(count, *options) as there:
+                made = head(ledger, there)
+                work = asyncio.create_task(made.run())
+                ready.set()
+                while not over.is_set() and not work.done():
+                    await asyncio.sleep(0.02)
+                made.stopping.set()
+                await work
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # noqa: BLE001 - the test's own thread fails with it
+            failures.append(error)
+        finally:
+            ready.set()
+
+    with claimed(head_mark()) as free:
+        assert free
+        thread = threading.Thread(target=run, name="head")
+        thread.start()
+        try:
+            ready.wait(PATIENCE_SECONDS)
+            yield
+        finally:
+            over.set()
+            thread.join(PATIENCE_SECONDS)
+    assert not failures, failures

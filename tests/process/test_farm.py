@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.helpers.farms import head, lines, nodes, submit, until_over
+from tests.helpers.farms import head, lines, nodes, submit, until, until_over
 from tests.helpers.scripted import ENGINE, AnyAction, Crash, Fail, Picture, Touch, Wait, environment
 from tests.helpers.workers import Worker, paint
 
@@ -42,8 +42,7 @@ def test_pictures_of_two_nodes_are_those_of_this_machine_byte_for_byte(ledger: L
     async def run() -> None:
         async with nodes(2) as there:
             made = asyncio.create_task(until_over(head(ledger, there, most=2)))
-            while sum(state == "done" for state in states(ledger).values()) < 3:
-                await asyncio.sleep(0.02)
+            await until(lambda: list(states(ledger).values()).count("done") >= 3, made)
             there["node 1"].cut = True
             await made
 
@@ -174,9 +173,8 @@ def test_a_node_of_another_version_gets_no_jobs_until_it_has_this_one(
             other = there["node 0"]
             mine, other.version = other.version, "9.9"
             made = asyncio.create_task(until_over(head(ledger, there, again_seconds=0.5)))
-            while not (gone := ledger.gone()):
-                await asyncio.sleep(0.02)
-            facts, why = gone["node 0"]
+            await until(ledger.gone, made)
+            facts, why = ledger.gone()["node 0"]
             assert facts.version == "9.9"
             assert "9.9" in why
             other.version = mine
@@ -194,14 +192,13 @@ def test_a_card_is_asked_again_what_fits_it(ledger: Ledger, tmp_path: Path, monk
     async def run() -> None:
         async with nodes(1, "--engine", ENGINE) as there:
             made = asyncio.create_task(head(ledger, there, again_seconds=0.3).run())
-            while not ledger.is_over():
-                await asyncio.sleep(0.02)
+            await until(ledger.is_over, made)
+            before = there["node 0"].questions
             await asyncio.sleep(0.3)
-            assert there["node 0"].questions == 1
+            assert there["node 0"].questions == before, "nothing waits that could fit"
             submit(ledger, lines(tmp_path, 2))
-            while not ledger.is_over():
-                await asyncio.sleep(0.02)
-            assert there["node 0"].questions >= 2
+            await until(ledger.is_over, made)
+            assert there["node 0"].questions > before
             made.cancel()
             await asyncio.gather(made, return_exceptions=True)
 
@@ -217,8 +214,7 @@ def test_cancel_reaches_a_running_job(ledger: Ledger, tmp_path: Path, monkeypatc
     async def run() -> None:
         async with nodes(1, "--engine", ENGINE) as there:
             made = asyncio.create_task(until_over(head(ledger, there)))
-            while not here.exists():
-                await asyncio.sleep(0.02)
+            await until(here.exists, made)
             ledger.tell("j00", Cancelled())
             await made
 
@@ -240,16 +236,13 @@ def test_a_paused_node_comes_back_after_its_lease_was_given_away(
             paused.pauses = True
             there = {"node 0": paused}  # alone at first, so that it has a lease to lose
             task = asyncio.create_task(head(ledger, there, lease_seconds=2.0, most=3).run())
-            while not ledger.held("node 0"):
-                await asyncio.sleep(0.02)
+            await until(lambda: ledger.held("node 0"), task)
             there["node 1"] = both["node 1"]
-            while not ledger.is_over():
-                await asyncio.sleep(0.05)
+            await until(ledger.is_over, task)
             before = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
             paused.pauses = False
             paused.flowing.set()
-            while not paused.told:
-                await asyncio.sleep(0.05)
+            await until(lambda: paused.told, task)
             await asyncio.sleep(0.3)
             assert {path.name: path.read_bytes() for path in tmp_path.glob("*.png")} == before
             task.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import importlib.util
 import logging
 import os
@@ -21,7 +22,9 @@ import msgspec
 from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
+from halftone.farm.copying import Piece
 from halftone.farm.node import Node
+from halftone.farm.prints import ModelPrint
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.farm.tokens import environment
 
@@ -144,7 +147,7 @@ class Cluster:
     ) -> None:
         self._token = token
         self._host = address
-        self._port = port or _free_port(address)
+        self._port = free_port(address, port)
         self._works = works
         self._stopping = stopping
         self._folder = Path(tempfile.mkdtemp(prefix="halftone-farm-", dir="/tmp"))  # Ray's sockets need a short path
@@ -270,6 +273,12 @@ class _RayNode:
     async def cancel(self, names: tuple[str, ...]) -> None:
         await self._call("cancel", list(names))
 
+    async def lacks(self, model: ModelPrint) -> bool:
+        return msgspec.msgpack.decode(await self._call("lacks", msgspec.msgpack.encode(model)), type=bool)
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        return msgspec.msgpack.decode(await self._call("receive", msgspec.msgpack.encode(piece)), type=ErrorFacts | None)
+
     async def close(self) -> None:
         await self._call("close")
 
@@ -308,6 +317,14 @@ class NodeActor:
         await (await self._there()).cancel(tuple(names))
         return b""
 
+    async def lacks(self, model: bytes) -> bytes:
+        node = await self._there()
+        return msgspec.msgpack.encode(await node.lacks(msgspec.msgpack.decode(model, type=ModelPrint)))
+
+    async def receive(self, piece: bytes) -> bytes:
+        node = await self._there()
+        return msgspec.msgpack.encode(await node.receive(msgspec.msgpack.decode(piece, type=Piece)))
+
     async def close(self) -> bytes:
         await (await self._there()).close()
         return b""
@@ -322,11 +339,19 @@ def join(address: str, token: Path) -> RayProcess:
     return RayProcess((f"--address={address}",), token, loopback=False, works=True)
 
 
-def _free_port(host: str) -> int:
+def free_port(host: str, port: int) -> int:
+    """This port, or any that is free where it is 0. Raises HalftoneError where nothing can listen: Ray would wait in vain."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Ray does: connections that ended need not be waited for
         try:
-            probe.bind((host, 0))
+            probe.bind((host, port))
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                why = Words("another program listens on port {0}; choose another one with --port", (str(port),))
+                raise HalftoneError("farm-not-possible", detail=why) from error
+            if error.errno == errno.EACCES:
+                why = Words("you may not use port {0}; choose one above 1023 with --port", (str(port),))
+                raise HalftoneError("farm-not-possible", detail=why) from error
             allowed = Words("an address of this machine")
             raise HalftoneError("setting-bad-value", name="--address", value=host, allowed=allowed) from error
         return probe.getsockname()[1]

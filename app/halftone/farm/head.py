@@ -6,17 +6,21 @@ import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from halftone.contract.error_codes import ErrorCode
-from halftone.contract.errors import ErrorFacts
+from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, JobEnded, JobStarted, PictureReady
 from halftone.contract.wire import WireError, event_reader
+from halftone.contract.wording import Words
+from halftone.farm.copying import pieces
 from halftone.farm.ledger import Kind, Ledger
 from halftone.farm.placing import place, settle
+from halftone.farm.prints import ModelPrint
 from halftone.farm.states import Failed, Lost
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, OtherVersionError, Task, Told
 from halftone.farm.turns import LEASE_PICTURES, lease_size
@@ -26,8 +30,14 @@ LEASE_SECONDS: Final = 60.0
 """A node that was not heard for so long loses its leases."""
 _LOOK_SECONDS: Final = 0.5
 _TAKE_SECONDS: Final = 1.0
+_SOON_SECONDS: Final = 0.1
+"""Instead, right after a question."""
+_RENEW_SHARE: Final = 1 / 12
+"""Of a lease's time, after which it is renewed."""
 _AGAIN_SECONDS: Final = 20.0
 """After so long a card is asked again about a kind of jobs: other programs may have left its memory, or need it now."""
+_COPY_SECONDS: Final = 600.0
+"""After so long models that could not be copied to a node are sent again."""
 _AHEAD: Final = 1
 """Jobs that a card still has when it gets the next lease, so that it never waits."""
 _DEADLY: Final[frozenset[ErrorCode]] = frozenset({"worker-lost", "worker-given-up", "device-lost"})
@@ -70,13 +80,21 @@ class _Attended:
         """Card -> the question that it has not answered yet: to hash a model may take minutes, in which the node is heard on."""
         self.asked: dict[str, frozenset[str]] = {}
         """Card -> the kinds of that question."""
+        self.answers_soon = self.renewed = float("-inf")
+        """Until when an answer of a card may come at any moment; when its leases were renewed."""
         self.last: dict[str, str] = {}
         """Card -> the kind of its last lease: its models are there."""
+        self.copying: asyncio.Task[ErrorFacts | None] | None = None
+        self.copied = ""
+        """The kind whose models are being copied, or were last."""
+        self.not_copied: dict[str, Weighed] = {}
+        """Kind -> why its models could not be copied, and when that was."""
 
 
 class Head:
     """nodes: those that are there now, by name. lease_seconds, most: of a lease; record: list finished pictures in this user's
-    history; again_seconds: after so long a card is asked again whether a kind of jobs fits it.
+    history; again_seconds: after so long a card is asked again whether a kind of jobs fits it;
+    copy_again_seconds: after so long models that could not be copied are sent again.
     """
 
     def __init__(
@@ -88,6 +106,7 @@ class Head:
         most: int = LEASE_PICTURES,
         record: bool = True,
         again_seconds: float = _AGAIN_SECONDS,
+        copy_again_seconds: float = _COPY_SECONDS,
     ) -> None:
         self._ledger = ledger
         self._nodes = nodes
@@ -95,6 +114,7 @@ class Head:
         self._most = most
         self._record = record
         self._again = again_seconds
+        self._copy_again = copy_again_seconds
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._left: dict[str, float] = {}
         """Node -> when it was given up."""
@@ -137,9 +157,10 @@ class Head:
                 await self._work(node, node.facts)
             finally:
                 self._cards -= len(node.facts.cards)
-                for task in node.asking.values():
+                tasks: list[asyncio.Task[Any]] = [*node.asking.values(), *([] if node.copying is None else [node.copying])]
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*node.asking.values(), return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
         except OtherVersionError as other:
             node.facts = other.facts
             self._give_up(node, str(other))
@@ -163,14 +184,21 @@ class Head:
             for card in facts.cards:
                 if card.broken is None:
                     await self._offer(node, card.device.id)
-            told = await node.port.take(_TAKE_SECONDS)
-            self._ledger.renew(node.name, self._seconds)
+            told = await node.port.take(_TAKE_SECONDS if time.monotonic() > node.answers_soon else _SOON_SECONDS)
+            self._renew(node)
             for one in told:
                 self._hear(node, one)
             await self._drop(node)
             if any(task for task in told if task.data is None):
                 facts = await node.port.describe()
                 self._ledger.note_node(node.name, facts)
+
+    def _renew(self, node: _Attended) -> None:
+        """Note that a node was heard: not each time, as that writes to the disk."""
+        now = time.monotonic()
+        if now - node.renewed >= self._seconds * _RENEW_SHARE:
+            node.renewed = now
+            self._ledger.renew(node.name, self._seconds)
 
     # -- giving ------------------------------------------------------------------------------------------------------------
 
@@ -182,6 +210,7 @@ class Head:
         if not kinds:
             return
         self._ask(node, card, kinds)
+        self._copy(node, card, kinds)
         fitting = [one.kind for one in kinds if self._fits(node, card, one.kind)]
         fitting.sort(key=lambda kind: kind != node.last.get(card))
         size = lease_size(self._ledger.waiting_of(fitting), self._cards, self._most)
@@ -207,11 +236,14 @@ class Head:
                 return
             del node.asking[card]
             self._answered(node, card, asking.result())
+        if node.copying is not None:  # it is asked again once they are there
+            kinds = tuple(one for one in kinds if one.kind != node.copied)
         old = [one for one in kinds if (card, one.kind) in node.weighed and not self._is_fresh(node.weighed[card, one.kind])]
         new = [one for one in kinds if (card, one.kind) not in node.weighed]
         if asked := old or new:  # not at once: the models of new kinds may have to be hashed first
             node.asked[card] = frozenset(one.kind for one in asked)
             node.asking[card] = asyncio.create_task(self._weigh(node, card, asked))
+            node.answers_soon = time.monotonic() + _TAKE_SECONDS  # an idle card need not wait longer for its first lease
 
     def _is_fresh(self, answer: Weighed) -> bool:
         return time.monotonic() - answer.at < self._again
@@ -232,13 +264,50 @@ class Head:
     def _answered(self, node: _Attended, card: str, answer: _Answer) -> None:
         begun, errors = answer
         for kind, error in errors.items():
+            lacks, failed = error is not None and error.code == "farm-model", node.not_copied.get(kind)
             known = node.weighed.get((card, kind))
             if known is None or known.at <= begun:  # else a job of this kind failed meanwhile
-                self._note(node, card, kind, error)
+                self._note(node, card, kind, failed.error if lacks and failed is not None else error)
 
     def _note(self, node: _Attended, card: str, kind: str, error: ErrorFacts | None) -> None:
         node.weighed[card, kind] = Weighed(error, time.monotonic())
         self._ledger.note_refusal(node.name, card, kind, error)
+
+    def _copy(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
+        """Copy the models of a kind to a node that lacks them, where the user asked for it: one kind at a time."""
+        if node.copying is not None:
+            if node.copying.done():
+                self._copied(node, node.copying)
+            elif node.copied not in {one.kind for one in kinds}:
+                node.copying.cancel()  # nobody needs them any more
+            return
+        for one in kinds:
+            answer = node.weighed.get((card, one.kind))
+            lacks = answer is not None and answer.error is not None and answer.error.code == "farm-model"
+            models = [model for model in one.prints if self._ledger.may_copy(model)] if lacks else []
+            if models and not self._failed_lately(node, one.kind):
+                node.copied, node.copying = one.kind, asyncio.create_task(_send(node.port, models))
+                why = Words("the head copies it there")
+                self._note(node, card, one.kind, ErrorFacts(code="farm-model", facts={"name": models[0].name, "why": why}))
+                return
+
+    def _copied(self, node: _Attended, copying: asyncio.Task[ErrorFacts | None]) -> None:
+        """The models are there: all cards of the node are asked again; or they are not, and are sent again much later."""
+        node.copying = None
+        error = None if copying.cancelled() else copying.result()
+        for card, kind in list(node.weighed):
+            if kind != node.copied:
+                continue
+            if error is None:
+                del node.weighed[card, kind]
+            else:
+                self._note(node, card, kind, error)
+        if error is not None:
+            node.not_copied[node.copied] = Weighed(error, time.monotonic())
+
+    def _failed_lately(self, node: _Attended, kind: str) -> bool:
+        failed = node.not_copied.get(kind)
+        return failed is not None and time.monotonic() - failed.at < self._copy_again
 
     async def _drop(self, node: _Attended) -> None:
         """Cancel at the node what is no longer its: cancelled by the user, or given to another."""
@@ -276,9 +345,7 @@ class Head:
 
     def _end(self, told: Told, event: JobEnded, picture: tuple[PictureFacts, bytes] | None) -> None:
         if event.outcome == "done" and told.data is not None:
-            path = place(self._ledger, told.key, told.attempt, told.data)
-            if path is not None and picture is not None and self._record:
-                self._list(told.key, msgspec.structs.replace(picture[0], path=str(path)), picture[1])
+            place(self._ledger, told.key, told.attempt, told.data, lambda path: self._list(told.key, path, picture))
             return
         error = event.error
         if event.outcome == "done":
@@ -292,11 +359,27 @@ class Head:
         else:
             self._ledger.tell(told.key, Failed(told.attempt, error))
 
-    def _list(self, key: str, facts: PictureFacts, thumbnail: bytes) -> None:
-        """Put a picture into the history, as if it had been made here."""
+    def _list(self, key: str, path: Path, picture: tuple[PictureFacts, bytes] | None) -> None:
+        """Put a picture into the history, as if it had been made here; a window that sees the job done finds it there."""
         command = self._ledger.command(key)
+        if picture is None or not self._record or not isinstance(command, Generate):
+            return
+        facts, thumbnail = picture
         try:
-            if isinstance(command, Generate):
-                list_made(command.request, facts, thumbnail)
+            list_made(command.request, msgspec.structs.replace(facts, path=str(path)), thumbnail)
         except (OSError, sqlite3.Error) as error:
             log.warning("The history could not be kept: %s", error)
+
+
+async def _send(port: NodePort, models: list[ModelPrint]) -> ErrorFacts | None:
+    """Send to a node what it lacks of these; why that failed."""
+    for model in models:
+        if not await port.lacks(model):
+            continue
+        try:
+            async for piece in pieces(model):
+                if (error := await port.receive(piece)) is not None:
+                    return error
+        except HalftoneError as error:
+            return error.as_facts()
+    return None

@@ -29,11 +29,11 @@ from halftone.session.models.model_list import usable
 from halftone.settings.regular_files import read_text
 from halftone.settings.store import Settings
 
-_SEEDS: Final = 2**32
+SEEDS: Final = 2**32
 _DIGITS: Final = 16
 
 
-class _Models:
+class Models:
     """Describes and hashes each model once."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], 
     Settings that a line does not name are those of this user. is_known: whether the ledger has a key: such a line is not checked
     again. Raises HalftoneError farm-bad-jobs with the number of the first line that cannot be used.
     """
-    models, wanted = _Models(), list[Wanted]()
+    models, wanted = Models(), list[Wanted]()
     keys, places = set[str](), set[str]()
     for number, text in enumerate(read_text(path).split("\n"), start=1):  # JSON may hold other line breaks
         if not text.strip():
@@ -85,7 +85,7 @@ def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
     places.add(job.output)
 
 
-def _wanted(text: str, user: str, saved: Settings, models: _Models, is_known: Callable[[str], bool]) -> Wanted:
+def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Callable[[str], bool]) -> Wanted:
     fields = msgspec.json.decode(text, type=dict[str, Any])
     given = fields.pop("key", None)
     own = {"numerics": saved.numerics, "saving": saved.saving, "model": POCKET}
@@ -93,13 +93,17 @@ def _wanted(text: str, user: str, saved: Settings, models: _Models, is_known: Ca
     request = replace(request, model=_absolute(request.model), output=_output(request))
     key = _key(given, user, request)
     if not is_known(key):
-        _check(request, models.facts(request.model))
+        check_for_farm(request, models.facts(request.model))
     if request.seed is None:  # drawn here, so that every attempt makes the same picture
-        request = replace(request, seed=secrets.randbelow(_SEEDS))
+        request = replace(request, seed=secrets.randbelow(SEEDS))
+    return wanted_picture(key, user, request, models)
+
+
+def wanted_picture(key: str, user: str, request: PictureRequest, models: Models) -> Wanted:
+    """The job of a request that `check_for_farm` lets pass, which has an output and a seed. Raises as `print_of`."""
     prints = tuple(models.print_of(path) for path in models_of(request))
     needs = memory_key(replace(request, output=None), models.facts(request.model))
-    command = Generate(job=key, request=request)
-    return _filed(key, user, request.output or "", command, prints, needs)
+    return _filed(key, user, request.output or "", Generate(job=key, request=request), prints, needs)
 
 
 def _filed(key: str, user: str, output: str, command: FarmCommand, prints: tuple[ModelPrint, ...], needs: bytes) -> Wanted:
@@ -127,8 +131,8 @@ def _key(given: object, user: str, request: PictureRequest) -> str:
     return hashlib.sha256(user.encode() + b"\0" + msgspec.msgpack.encode(request)).hexdigest()[:_DIGITS]
 
 
-def _check(request: PictureRequest, facts: ModelFacts) -> None:
-    """Refuse what the farm cannot do, and what no machine can."""
+def check_for_farm(request: PictureRequest, facts: ModelFacts) -> None:
+    """Refuse what the farm cannot do, and what no machine can. Raises HalftoneError farm-refused, and as `check_request`."""
     name = Path(request.output or "").name
     why: Words | None = None
     if request.batch != 1:
@@ -155,7 +159,7 @@ def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: 
     checked here. Raises HalftoneError output-*.
     """
     check_output(folder)
-    known, wanted, left = _Models(), list[Wanted](), list[str]()
+    known, wanted, left = Models(), list[Wanted](), list[str]()
     for model in models:
         try:
             facts = known.facts(model)

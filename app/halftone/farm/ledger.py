@@ -1,6 +1,7 @@
 """What the farm is to do, does and did, in SQLite on the head. Each change of a job is one pure transition in one transaction."""
 
 import contextlib
+import hashlib
 import sqlite3
 import time
 import uuid
@@ -67,6 +68,7 @@ CREATE TABLE IF NOT EXISTS refusal (
     error BLOB NOT NULL,
     PRIMARY KEY (owner, card, kind)
 );
+CREATE TABLE IF NOT EXISTS may_copy (model BLOB PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS had (user TEXT PRIMARY KEY, pictures INTEGER NOT NULL);
 """
 _GONE_SECONDS: Final = 86_400.0
@@ -110,6 +112,16 @@ class Attempt(NamedTuple):
 def ledger_file() -> Path:
     """The ledger of this user."""
     return private_folder(data_dir() / "farm") / "ledger.sqlite"
+
+
+def has_farm() -> bool:
+    """Whether this user has handed in jobs, or run a head."""
+    return (data_dir() / "farm").is_dir()
+
+
+def head_mark() -> Path:
+    """A file that is claimed while a head of this user runs."""
+    return ledger_file().with_name("head.open")
 
 
 class Ledger:
@@ -258,6 +270,21 @@ class Ledger:
                     tried.append(job.key)
         return tuple(tried), tuple(taken)
 
+    def forget(self, key: str) -> bool:
+        """Drop a job that did not end well, with its attempts; whether there was one."""
+        with self._change() as change:
+            ended = "DELETE FROM job WHERE key = ? AND state IN ('failed', 'aside', 'cancelled')"
+            gone = change.execute(ended, (key,)).rowcount > 0
+            if gone:
+                change.execute("DELETE FROM attempt WHERE key = ?", (key,))
+            return gone
+
+    def retry(self, key: str) -> bool:
+        """Let a job wait again that did not end well; False where it cannot, as another open job has its output."""
+        with self._change() as change:
+            job = self.job(key)
+            return job is not None and not _is_taken(change, job.output) and self._changed(change, job, Again()) is not None
+
     def move(self, key: str, place: str) -> None:
         """Note another name under which a file is about to appear."""
         with self._change() as change:
@@ -333,6 +360,17 @@ class Ledger:
         """
         return tuple((owner, kind, _error.decode(error)) for owner, kind, error in self._database.execute(query))
 
+    # -- models that may be copied ------------------------------------------------------------------------------------------
+
+    def allow_copies(self, models: Iterable[ModelPrint]) -> None:
+        """Let the head copy these to nodes that lack them."""
+        with self._change() as change:
+            change.executemany("INSERT OR IGNORE INTO may_copy VALUES (?)", [(_contents(one),) for one in models])
+
+    def may_copy(self, model: ModelPrint) -> bool:
+        """Whether the user asked for copies of this model."""
+        return self._database.execute("SELECT 1 FROM may_copy WHERE model = ?", (_contents(model),)).fetchone() is not None
+
     # -- what stands in it -------------------------------------------------------------------------------------------------
 
     def job(self, key: str) -> Job | None:
@@ -342,6 +380,16 @@ class Ledger:
     def command(self, key: str) -> FarmCommand:
         """What a job is to do, as the head's own paths name it."""
         return _command.decode(self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()[0])
+
+    def is_taken(self, output: str) -> bool:
+        """Whether a job that is not over has this output."""
+        return _is_taken(self._database, output)
+
+    def beginning(self, prefix: str, *states: State) -> tuple[Job, ...]:
+        """Jobs in these states whose keys begin so, in the order in which they were submitted."""
+        places = ", ".join("?" * len(states))
+        query = f"SELECT {_COLUMNS} FROM job WHERE state IN ({places}) AND substr(key, 1, ?) = ? ORDER BY number"
+        return tuple(map(_job, self._database.execute(query, (*states, len(prefix), prefix))))
 
     def in_state(self, *states: State) -> tuple[Job, ...]:
         """Jobs in these states, in the order in which they were submitted."""
@@ -388,6 +436,11 @@ class Ledger:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
+
+
+def _contents(model: ModelPrint) -> bytes:
+    """Names a model by what is in it."""
+    return hashlib.sha256(msgspec.msgpack.encode(model.files)).digest()
 
 
 def _waiting(change: sqlite3.Connection, kinds: tuple[str, ...] | None = None) -> Mapping[str, int]:

@@ -31,8 +31,9 @@ from halftone.contract.messages import (
     Refused,
 )
 from halftone.contract.wire import pack
+from halftone.farm.copying import Piece, Receiver, copies_folder
 from halftone.farm.fitting import free_bytes, misfit
-from halftone.farm.prints import OwnModels, own_folders, with_paths
+from halftone.farm.prints import ModelPrint, OwnModels, own_folders, with_paths
 from halftone.farm.talk import Card, NodeFacts, Task, Told
 from halftone.session.workers.headless import LoopLink
 from halftone.settings.store import load
@@ -56,14 +57,15 @@ class _CardWorker:
 
 class Node:
     """Use it from the event loop in which it was made. options: of the workers; folders: where models lie beside those of the
-    settings.
+    settings; copies: where those that the head sends are kept, None for the usual place.
     """
 
-    def __init__(self, *options: str, folders: tuple[str, ...] = ()) -> None:
+    def __init__(self, *options: str, folders: tuple[str, ...] = (), copies: Path | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._options = ("--unlisted", *options)
         self._scratch = Path(tempfile.mkdtemp(prefix="halftone-node-"))
-        self._models = OwnModels(lambda: (*own_folders(load()), *folders))
+        self._receiver = Receiver(copies)
+        self._models = OwnModels(lambda: (*own_folders(load()), *folders, str(copies or copies_folder())))
         self._workers: dict[str, _CardWorker] = {}
         self._tasks: dict[str, Task] = {}
         self._told: deque[Told] = deque()
@@ -86,6 +88,20 @@ class Node:
         """Whether the card's free memory holds each task, by Halftone's forecast, and whether its models are here."""
         worker = self._workers[card]
         return await asyncio.to_thread(lambda: tuple(self._misfit(worker, task) for task in tasks))
+
+    async def lacks(self, model: ModelPrint) -> bool:
+        try:
+            await asyncio.to_thread(self._models.find, model)
+        except HalftoneError:
+            return True
+        return False
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        try:
+            await asyncio.to_thread(self._receiver.take, piece)
+        except HalftoneError as error:
+            return error.as_facts()
+        return None
 
     async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
         """File tasks with the card's worker, which does them in this order."""
@@ -121,6 +137,7 @@ class Node:
             worker.link.stop()
         for worker in self._workers.values():
             await worker.link.closed()
+        self._receiver.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     # -- inside ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +23,15 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def place(ledger: Ledger, key: str, attempt: int, data: bytes) -> Path | None:
+def place(
+    ledger: Ledger, key: str, attempt: int, data: bytes, listed: Callable[[Path], object] = lambda _path: None
+) -> Path | None:
     """Write the result of a job's attempt, under the next free name where its own is taken meanwhile; its place. None where
     nothing is written: the attempt is no longer the job's, or the job failed, as no file can be written there.
 
     The ledger says first which bytes will appear where: a head that ends in between finds out from the file alone whether it
-    was made. Raises HalftoneError disk-full, which concerns all jobs; this one then waits again.
+    was made. listed: gets the file before the ledger says that it is there. Raises HalftoneError disk-full, which concerns all
+    jobs; this one then waits again.
     """
     job = ledger.job(key)
     if job is None:
@@ -46,6 +50,7 @@ def place(ledger: Ledger, key: str, attempt: int, data: bytes) -> Path | None:
             raise found from error
         ledger.tell(key, Failed(attempt, found.as_facts()))
         return None
+    listed(path)
     ledger.tell(key, Placed())
     return path
 

@@ -15,6 +15,7 @@ from halftone.contract.wording import Words
 from halftone.library.files.folder import INDEX
 from halftone.library.files.model_hash import model_hash
 from halftone.library.models import describe
+from halftone.settings.folders import is_unfinished
 from halftone.settings.places import resources
 from halftone.settings.store import Settings
 
@@ -147,7 +148,7 @@ class OwnModels:
         found = list[str]()
         for root in self._folders():
             for folder, folders, names in os.walk(os.path.expanduser(root), followlinks=True):
-                folders.sort()
+                folders[:] = sorted(name for name in folders if not is_unfinished(name))
                 if wanted.is_folder:
                     found += [folder] if os.path.isfile(os.path.join(folder, first.name)) else []
                     continue

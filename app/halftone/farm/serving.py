@@ -11,7 +11,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, check_ray, join
 from halftone.farm.head import Head
-from halftone.farm.ledger import Ledger, ledger_file
+from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.placing import settle, unsound
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed
@@ -31,11 +31,6 @@ class Settled(NamedTuple):
     again: int
     taken: tuple[str, ...]
     unsound: tuple[str, ...]
-
-
-def head_mark() -> Path:
-    """A file that is claimed while a head of this user runs."""
-    return ledger_file().with_name("head.open")
 
 
 def run_head(

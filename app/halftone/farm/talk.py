@@ -8,6 +8,7 @@ from halftone import __version__
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.messages import Examine, Generate
+from halftone.farm.copying import Piece
 from halftone.farm.prints import ModelPrint
 
 FarmCommand = Generate | Examine
@@ -102,5 +103,13 @@ class NodePort(Protocol):
         ...
 
     async def cancel(self, names: tuple[str, ...]) -> None: ...
+
+    async def lacks(self, model: ModelPrint) -> bool:
+        """Whether none of its folders has this model."""
+        ...
+
+    async def receive(self, piece: Piece) -> ErrorFacts | None:
+        """Take part of a model; why it cannot be copied, else None."""
+        ...
 
     async def close(self) -> None: ...

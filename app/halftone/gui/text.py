@@ -226,8 +226,8 @@ def _short_notice(notice: Notice) -> Message:
             | "web-picture"
         ):
             return _queue_notice(notice)
-        case "worker-refused" | "worker-late" | "worker-lost" | "card-lost":
-            return _engine_notice(notice)
+        case "worker-refused" | "worker-late" | "worker-lost" | "card-lost" | "no-farm" | "not-farmed":
+            return _farm_notice(notice) if notice.kind in ("no-farm", "not-farmed") else _engine_notice(notice)
         case "cure-applied" | "cure-failed" | "cure-undone" | "cure-dropped" | "cure-unchecked":
             return _cure_notice(notice.kind, first)
         case (
@@ -373,6 +373,20 @@ def _queue_notice(notice: Notice) -> Message:
             return Message(
                 "warn", tr("The engine was restarted. The queue continues."), why, actions=(Act("copy", tr("Copy details")),)
             )
+
+
+def _farm_notice(notice: Notice) -> Message:
+    """Say what to do where no head runs, else which jobs stay in the queue and why."""
+    if notice.kind == "no-farm":
+        how = tr("The jobs stay in the queue. The guide says how to start one.")
+        return Message("info", tr("No head of a farm runs on this computer."), how, actions=(Act("farm", tr("Open the guide")),))
+    if not notice.refused:
+        return Message("warn", tr("The farm's jobs could not be read or changed."), "".join(notice.facts[:1]))
+    whys = [tr("{0}: {1}", name, error_sentence(error)) for name, error in notice.refused[:_NAMED]]
+    more = len(notice.refused) - _NAMED
+    rest = (tr("And {0} more.", more, one="And 1 more."),) if more > 0 else ()
+    title = tr("{0} jobs cannot go to the farm.", len(notice.refused), one="1 job cannot go to the farm.")
+    return Message("warn", title, sentences(*whys, *rest), lasting=True)
 
 
 def _unread_notice(notice: Notice) -> Message:

@@ -90,7 +90,7 @@ class Cards:
     def next(self) -> Job | None:
         """The next job to send, with the card that it goes to; None where none may start now."""
         state = self._store.state
-        waiting = [job for job in state.jobs if not job.running and not job.held]
+        waiting = [job for job in state.jobs if not (job.running or job.held or job.leaving)]
         found = place(waiting, list(self._seats()), self._may, _model)
         if found is None:
             self._wake(waiting)

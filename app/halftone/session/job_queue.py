@@ -103,7 +103,7 @@ class JobQueue:
         for job in jobs:
             if job.id in self._sent:
                 continue
-            self._store.take(events.Queued(job=replace(job, held=False)))
+            self._store.take(events.Queued(job=replace(job, held=False, leaving=False)))
             if job.endless and isinstance(job.command, Generate):
                 self._repeat_with(job.command.request, job.upscaler)
         self.pump()
@@ -132,14 +132,29 @@ class JobQueue:
     def edit(self, job_id: str, on: bool) -> None:
         """Let a waiting entry wait while the user edits it, or no longer."""
         job = self._store.state.job(job_id)
-        if job is not None and not job.running:
+        if job is not None and not job.running and not job.leaving:
             self._store.take(events.Continued(job=job.id, by=replace(job, held=on)))
             self.pump()
+
+    def set_leaving(self, job_id: str, on: bool) -> None:
+        """Let a waiting entry wait while it is handed to the farm, or no longer."""
+        job = self._store.state.job(job_id)
+        if job is not None and not job.running:
+            self._store.take(events.Continued(job=job.id, by=replace(job, leaving=on)))
+            self.pump()
+
+    def left(self, job_id: str) -> bool:
+        """Drop an entry that the farm makes now; False where it is not waiting any more."""
+        job = self._store.state.job(job_id)
+        if job is None or job.running:
+            return False
+        self._store.take(events.Removed(job=job.id))
+        return True
 
     def replace(self, job_id: str, request: PictureRequest, *, upscaler: str = "") -> bool:
         """Give a waiting entry another request; False where it is not waiting any more."""
         job = self._store.state.job(job_id)
-        if job is None or job.running:
+        if job is None or job.running or job.leaving:
             return False
         by = renewed(
             replace(job, title=shown_prompt(request.prompt), grid=None, upscaler=upscaler), Generate(job=job.id, request=request)

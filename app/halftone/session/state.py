@@ -99,6 +99,8 @@ NoticeKind = Literal[
     "web-picture",
     "serving",
     "not-serving",
+    "no-farm",
+    "not-farmed",
 ]
 
 
@@ -108,9 +110,9 @@ class Job:
 
     root: the first id of an entry that has run under several, "" for its own; life: how many it had before. grid: the pictures of
     which the command makes the next one. deaths: workers that died since it last made a picture. held: it is being edited.
-    upscaler: the upscale model for its pictures, "" for none. chained: it upscales a picture because the job that made it asked
-    for it. endless: another one follows it (`AppState.endless`). card: id of the other card that computes it, or that a waiting
-    job is only for; "" for the worker of the device in use.
+    leaving: it is being handed to the farm. upscaler: the upscale model for its pictures, "" for none. chained: it upscales a
+    picture because the job that made it asked for it. endless: another one follows it (`AppState.endless`). card: id of the
+    other card that computes it, or that a waiting job is only for; "" for the worker of the device in use.
     """
 
     id: str
@@ -121,6 +123,7 @@ class Job:
     grid: Grid | None = None
     deaths: int = 0
     held: bool = False
+    leaving: bool = False
     upscaler: str = ""
     chained: bool = False
     endless: bool = False

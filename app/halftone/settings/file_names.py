@@ -72,14 +72,15 @@ def pattern_problem(pattern: str) -> Words | None:
     return None
 
 
-def place_of(pattern: str, named: Named, folder: Path, ending: str) -> Path:
+def place_of(pattern: str, named: Named, folder: Path, ending: str, ahead: int = 0) -> Path:
     """The file for a picture in `folder`; its folders may not be there yet. pattern: one without a problem.
 
-    "{number}" counts on from the highest number that the pattern gave in the same folder. Raises OSError.
+    "{number}" counts on from the highest number that the pattern gave in the same folder, past so many numbers that are given
+    ahead of their files. Raises OSError.
     """
     *folders, last = _SEPARATOR.split(pattern)
     below = folder.joinpath(*filter(None, (_filled(part, named, "00001") for part in folders)))
-    number = f"{_next_number(last, below):05d}" if "{number}" in last else ""
+    number = f"{_next_number(last, below) + ahead:05d}" if "{number}" in last else ""
     return below / f"{_filled(last, named, number) or named.seed}{ending}"
 
 

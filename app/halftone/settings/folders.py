@@ -57,6 +57,11 @@ def _unfinished(target: Path, finish: Callable[[Path], None]) -> Generator[Path]
         shutil.rmtree(part, ignore_errors=True)
 
 
+def is_unfinished(name: str) -> bool:
+    """Whether a folder of this name is still being filled, or was left by a killed run."""
+    return name.startswith(".") and name.endswith(_ENDING)
+
+
 def clear_leftovers(folder: Path) -> None:
     """Remove unfinished folders that nobody fills any more."""
     for part in folder.glob(f".*{_ENDING}"):

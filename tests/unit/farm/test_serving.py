@@ -2,12 +2,13 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
 from halftone.contract.errors import HalftoneError
-from halftone.farm.cluster import join
+from halftone.farm.cluster import Cluster, free_port, join
 from halftone.farm.serving import Stop
 
 
@@ -31,3 +32,25 @@ def test_an_address_that_no_other_machine_reaches_is_refused_without_a_log(tmp_p
         join("127.0.0.1:6379", tmp_path / "token")
     assert caught.value.code == "farm-not-possible"
     assert "See" not in str(caught.value)
+
+
+def test_a_port_that_is_in_use_is_refused_at_once(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(HalftoneError, match=f"port {port}; choose another one with --port") as caught:
+            Cluster(tmp_path / "token", port=port)
+    assert caught.value.code == "farm-not-possible"
+
+
+def test_a_port_is_used_again_right_after_its_connections_ended() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            other.accept()[0].close()  # this end closes first: its side of the connection lingers
+    assert free_port("127.0.0.1", port) == port
+
+
+def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HalftoneError, match="--address") as caught:
+        Cluster(tmp_path / "token", "192.0.2.1", 6379)
+    assert caught.value.code == "setting-bad-value"

@@ -13,6 +13,9 @@ from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
 from halftone.settings.store import load
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
+CopyModels = Annotated[
+    bool, typer.Option("--copy-models", help="Let the head copy models to nodes that lack them. Each is verified by its hash.")
+]
 _LOOPBACK = "127.0.0.1"
 
 
@@ -55,6 +58,7 @@ def join(
 def submit(
     jobs: Annotated[str, typer.Argument(metavar="JOBS.jsonl", help="One picture request a line, as JSON.")],
     user: User = None,
+    copy_models: CopyModels = False,
     json: flags.Json = False,
 ) -> None:
     """Hand in jobs. A line has the fields of a request, its output, and a key if you like.
@@ -68,6 +72,8 @@ def submit(
     try:
         with Ledger() as ledger:
             wanted = read_jobs(path, user or getpass.getuser(), load(), lambda key: ledger.job(key) is not None)
+            if copy_models:
+                ledger.allow_copies(model for one in wanted for model in one.prints)
             known = ledger.submit(wanted)
     except FileNotFoundError as error:
         raise HalftoneError("file-missing", path=str(path.absolute())) from error
@@ -79,6 +85,7 @@ def check(
     output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="An existing folder for the reports.")] = ".",
     thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes.")] = False,
     user: User = None,
+    copy_models: CopyModels = False,
     json: flags.Json = False,
 ) -> None:
     """Hand in a check of each model of your library. Reports are JSON files, one a model."""
@@ -94,6 +101,8 @@ def check(
     for why in left:
         say(f"Left out: {why}", err=True)
     with Ledger() as ledger:
+        if copy_models:
+            ledger.allow_copies(model for one in wanted for model in one.prints)
         known = ledger.submit(wanted)
     _tell_filed(len(wanted) - len(known), len(known), as_json=json)
 

@@ -15,6 +15,7 @@ from halftone.contract.messages import AnyEvent, Generate, PreviewReady
 from halftone.contract.request import ALONE, PictureRequest
 from halftone.gui import theme
 from halftone.gui.controller import Controller
+from halftone.gui.create.farm_panel import FarmPanel
 from halftone.gui.create.form.model_picker import ask_model
 from halftone.gui.create.form.request_form import CreateForm
 from halftone.gui.create.form.settings_from_pictures import FormFiller
@@ -94,8 +95,9 @@ class CreatePage(QWidget):
         self.queue = QueuePanel(self._controller)
         self.history = HistoryPanel(self.thumbnails)
         self.right = surface("plain")
-        sides = column(self.queue, self.history, spacing=0)
-        sides.setStretch(1, 1)
+        self.farm = FarmPanel(self._controller)
+        sides = column(self.queue, self.farm, self.history, spacing=0)
+        sides.setStretch(2, 1)
         self.right.setLayout(sides)
         self.splitter = LineSplitter()
         for part in (self.form, self.centre, self.right):
@@ -121,6 +123,7 @@ class CreatePage(QWidget):
         self.form.footer.grid.connect(self.open_grid)
         self.queue.edit_wanted.connect(self._edit)
         self.queue.edit_cancelled.connect(self.end_editing)
+        self.queue.farm_wanted.connect(self.farm.jobs.send)
         self.form.model_part.fix_requested.connect(self._fix)
         self.form.model_part.check_requested.connect(self._check)
         centre = self.centre

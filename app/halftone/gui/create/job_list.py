@@ -175,8 +175,9 @@ class JobDelegate(CardDelegate[Job]):
             left_words = left_words if widths + 8 <= last.width() else ""
             paint_line(painter, last, left_words, "caption", "text-muted", numbers=True, right=True)
         else:
-            says = tr("Being edited") if item.held else words.batch
-            paint_line(painter, last, says, "caption", "accent-text" if item.held else "text-muted", numbers=True)
+            says = tr("Being edited") if item.held else tr("Going to the farm…") if item.leaving else words.batch
+            token = "accent-text" if item.held or item.leaving else "text-muted"
+            paint_line(painter, last, says, "caption", token, numbers=True)
             when = "" if compact else time_words(self.times.get(item.key, JobTimes(None, None)))
             paint_line(painter, last.translated(0, theme.grown(16)), when, "caption", "text-muted", numbers=True)
         painter.fillRect(QRect(rect.left(), rect.bottom(), rect.width(), 1), colours.color("border"))
@@ -300,10 +301,11 @@ def _requests(job: Job) -> tuple[PictureRequest, ...]:
 
 class QueuePanel(QWidget):
     """Shown while there are jobs: the running one first, then those that wait. edit_wanted: with the job; edit_cancelled: the
-    job that is edited stays as it was.
+    job that is edited stays as it was; farm_wanted: with jobs that the farm is to make.
     """
 
     edit_wanted = Signal(object)
+    farm_wanted = Signal(object)
     edit_cancelled = Signal()
 
     def __init__(self, controller: Controller) -> None:
@@ -392,7 +394,7 @@ class QueuePanel(QWidget):
         self.note.setVisible(bool(key))
 
     def _edit(self, job: Job) -> None:
-        if not job.running and isinstance(job.command, Generate) and job.grid is None:
+        if not (job.running or job.leaving) and isinstance(job.command, Generate) and job.grid is None:
             self.edit_wanted.emit(job)
 
     def _repeat(self, job: Job) -> None:
@@ -418,13 +420,19 @@ class QueuePanel(QWidget):
     def _job_menu(self, job: Job, at: QPoint) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        if not job.running and isinstance(job.command, Generate) and job.grid is None:
+        if not (job.running or job.leaving) and isinstance(job.command, Generate) and job.grid is None:
             menu.addAction(tr("Edit"), lambda: self._edit(job))
         menu.addAction(tr("Repeat"), lambda: self._repeat(job))
+        if not (job.running or job.held or job.leaving) and isinstance(job.command, Generate):
+            menu.addAction(tr("Run on the farm"), lambda: self.farm_wanted.emit((job,)))
         menu.addAction(self._jobs.cross_tip(job), lambda: self._remove(job))
         menu.popup(at)
 
     def _menu(self) -> None:
+        self.more_menu().popup(self.more.mapToGlobal(QPoint(0, self.more.height())))
+
+    def more_menu(self) -> QMenu:
+        """What can be done with the whole queue."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         if self.pause.isHidden():
@@ -433,5 +441,8 @@ class QueuePanel(QWidget):
             pause.setChecked(self.pause.isChecked())
         waiting = any(not job.running for job in self._controller.state.jobs)
         menu.addAction(tr("Clear waiting"), self._clear).setEnabled(waiting)
+        pictures = [job for job in self._controller.state.jobs if not job.running and isinstance(job.command, Generate)]
+        farm = menu.addAction(tr("Run all waiting on the farm"), lambda: self.farm_wanted.emit(tuple(pictures)))
+        farm.setEnabled(bool(pictures))
         menu.addAction(tr("Repeat the last picture"), self._repeat_last)
-        menu.popup(self.more.mapToGlobal(QPoint(0, self.more.height())))
+        return menu

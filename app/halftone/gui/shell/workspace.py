@@ -449,8 +449,8 @@ class Workspace(QObject):
                 cast("TrainPage", self.page("train")).form.ask_output()
             case "choose-folder":
                 self._choose_pictures_folder(notice)
-            case "health":
-                self._go("health")
+            case "health" | "farm":
+                self._go("health") if key == "health" else self.show_guide("farm")
             case "try-fp16":
                 self._on_create(self.create_page.try_in_fp16)
             case _:
@@ -522,13 +522,13 @@ class Workspace(QObject):
         if files:
             self._on_create(lambda: self.create_page.take_picture(files[0]))
 
-    def show_guide(self) -> None:
-        """The guide, at the chapter of the page that is shown."""
+    def show_guide(self, topic: str = "") -> None:
+        """The guide at a chapter, "" for that of the page that is shown."""
         from halftone.gui.shell.help_window import HelpWindow
 
         if self._help is None:
             self._help = HelpWindow(self.window, lambda: self.controller.settings.pictures_folder)
-        self._help.show_topic(PAGES[self._page].chapter)
+        self._help.show_topic(topic or PAGES[self._page].chapter)
 
     # --- size and end -----------------------------------------------------------------------------------------------
 
