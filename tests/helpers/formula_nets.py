@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from diffusers import ControlNetModel, UNet2DConditionModel
 from tests.helpers.controls import original_name
+from tests.helpers.originals import unet_name
 
 TEXT = 16
 RANK = 2
@@ -158,3 +159,62 @@ def _resampler(wide: int, inner: int, text: int) -> dict[str, tuple[int, ...]]:
 def formula_sight(form: str, seed: int, pictures: int = 1) -> torch.Tensor:
     """What an image encoder gives of pictures, as this form of an IP-Adapter takes it."""
     return numbers(seed, (pictures, SEEN) if form == "plain" else (pictures, 9, ENCODED))
+
+
+LIGHT_TEXT = 32
+
+
+def formula_lit_unet() -> Any:
+    """A UNet with SDXL's blocks, one layer of attention each, as narrow as sd-scripts' can be made."""
+    heads: Any = (1, 1, 2)
+    made: Any = UNet2DConditionModel(
+        sample_size=16,
+        block_out_channels=(32, 64, 128),
+        layers_per_block=2,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
+        cross_attention_dim=LIGHT_TEXT,
+        attention_head_dim=heads,
+        use_linear_projection=True,
+        addition_embed_type="text_time",
+        addition_time_embed_dim=4,
+        projection_class_embeddings_input_dim=40,
+    )
+    fill(made, 1)
+    return made.eval()
+
+
+def formula_lllite(unet: Any, seed: int = 3000) -> dict[str, torch.Tensor]:
+    """A ControlNet-LLLite's file for such a UNet: the queries, keys and values of each attention on the way down, as kohya's."""
+    tensors: dict[str, torch.Tensor] = {}
+    emb, mlp = 8, 6
+    for index, (name, layer) in enumerate(unet.named_modules()):
+        if not name.startswith(("down_blocks", "mid_block")) or not name.endswith(
+            ("attn1.to_q", "attn1.to_k", "attn1.to_v", "attn2.to_q")
+        ):
+            continue
+        deep = 3 if name.startswith(("mid_block", "down_blocks.2")) else 2
+        start = "lllite_unet_" + unet_name(name, unet).replace(".", "_")
+        inner, edge = emb // 2, 4 if deep == 2 else 2
+        convs = [(inner, 3, 4, 4), *([(inner, inner, 4, 4)] if deep == 3 else []), (emb, inner, edge, edge)]
+        shapes: dict[str, tuple[int, ...]] = {f"conditioning1.{2 * at}": shape for at, shape in enumerate(convs)}
+        wide = layer.in_features
+        shapes |= {"down.0": (mlp, wide), "mid.0": (mlp, mlp + emb), "up.0": (wide, mlp)}
+        for at, (part, shape) in enumerate(shapes.items()):
+            own = seed + 20 * index + at
+            tensors[f"{start}.{part}.weight"] = numbers(
+                own, shape, (12 if part == "up.0" else 1.5) / math.sqrt(math.prod(shape[1:]))
+            )
+            tensors[f"{start}.{part}.bias"] = numbers(own + 7, shape[:1], 0.2)
+    return tensors
+
+
+def formula_lit_inputs() -> dict[str, torch.Tensor]:
+    """Latents, words, the pooled vector with SDXL's six sizes, and a control picture from 0 to 1."""
+    return {
+        "sample": numbers(3, (1, 4, 16, 16)),
+        "words": numbers(4, (1, 7, LIGHT_TEXT)),
+        "pooled": numbers(6, (1, 16)),
+        "sizes": torch.tensor([[128.0, 128.0, 0.0, 0.0, 128.0, 128.0]]),
+        "picture": numbers(5, (1, 3, 128, 128), 0.5) + 0.5,
+    }

@@ -34,6 +34,8 @@ LORA = (
     "input_blocks.{1,4}.0.in_layers.2.up[320,16,1,1] input_blocks.{1,4}.0.in_layers.2.down[16,320,3,3]"
 )
 
+LIGHT = "lllite_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q"
+
 READ = {
     "T2I-Adapter SD 1.x": T2I.format(192),
     "T2I-Adapter SD 1.x, grey": T2I.format(64),
@@ -54,16 +56,20 @@ READ = {
     "original SDXL, control_model": ORIGINAL.format(p="control_model.", first=4, width=2048),
     "difference": f"{PREFIXED} difference",
     "difference, bare": f"{BARE} difference",
+    "LLLite": f"{LIGHT}.conditioning1.0.weight[16,3,4,4] {LIGHT}.conditioning1.2.weight[32,16,4,4] {LIGHT}.down.0.weight[64,640]",
     "Control-LoRA SD 1.x": f"lora_controlnet {LORA}",
     "Control-LoRA SDXL": f"lora_controlnet label_emb.0.0.{{up,down}}[1280,128] {LORA}",
 }
 CONVOLUTIONS = "it is a T2I-Adapter with convolutions that diffusers' T2I-Adapter does not have"
-FORM = "it is a {}, and Halftone does not run this form of ControlNet"
 NAMES = "it is a ControlNet for {} in its maker's own names, and Halftone reads those of diffusers"
 FOLDER = "Halftone reads ControlNets for {} only from a diffusers folder"
 DAMAGED = "it lacks the tensor {}, or the file is damaged"
 REFUSED = {
-    "LLLite": ("lllite_unet_input_blocks_4_1.down.0.weight[16,32]", FORM.format("ControlNet-LLLite")),
+    "LLLite with convolutions": (
+        "lllite_unet_input_blocks_1_0_in_layers_2.down.0.weight[16,320,1,1]",
+        "it is a ControlNet-LLLite that changes the layer input_blocks_1_0_in_layers_2, and Halftone reads",
+    ),
+    "LLLite without its picture": (f"{LIGHT}.down.0.weight[16,640]", DAMAGED.format(f"{LIGHT}.conditioning1.0.weight")),
     "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", "it is a ControlNet Union in ComfyUI's names"),
     "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", NAMES.format("FLUX")),
     "SD 3 without its blocks": (
@@ -113,6 +119,8 @@ def traits(form: str) -> tuple[object, ...]:
     xl = "SDXL" in form
     if form.startswith("T2I-Adapter"):
         return "T2IAdapter", None, 1 if "grey" in form else 3, 16 if xl else 8, ""
+    if form == "LLLite":
+        return "ControlNetLLLite", None, None, None, ""
     kind = next((kind for kind in ("difference", "Control-LoRA") if form.startswith(kind)), "")
     silent = kind == "Control-LoRA" or "small" in form
     width = None if silent else 2048 if xl else 1024 if "SD 2.x" in form else 768

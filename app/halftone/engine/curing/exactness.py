@@ -10,7 +10,7 @@ import torch
 
 from halftone.contract.facts import DeviceFacts
 from halftone.contract.plan import input_of, inputs_in, is_input, stored_in
-from halftone.contract.request import Extras
+from halftone.contract.request import Control, Extras
 from halftone.contract.vocabulary import DType
 from halftone.engine.inputs.memory import Reference, first_that_fits, free_bytes, is_shortage
 from halftone.engine.loading.compiling import uncompiled
@@ -113,7 +113,12 @@ class Exactness:
         if not any(name in adapter.layers for adapter in self._loaded.adapters):
             return False
         wanted = {tensor: k for tensor, k in stored_in(rescale).items() if k}
-        key = (name, self._loaded.extras.ip_adapters, frozenset(wanted.items()))  # adapters bring layers of their own
+        key = (
+            name,
+            self._loaded.extras.ip_adapters,
+            self._loaded.lights,
+            frozenset(wanted.items()),
+        )  # adapters bring layers of their own
         if key not in self._foreign:
             groups = rescale_groups(name, self._loaded.modules[name])
             shifts = [-rescale.get(group.shrink[0], 0) for group in groups]
@@ -137,7 +142,10 @@ class Exactness:
     def _key(self, name: str, rescale: Mapping[str, int], added: Mapping[str, Any], *, loras: bool) -> str:
         """The exponents of inputs are what a proof finds, so they are no part of it: the call after it has the same key."""
         extras = self._loaded.extras
-        used = Extras(transformer=extras.transformer, ip_adapters=extras.ip_adapters, loras=extras.loras if loras else ())
+        lights = tuple(Control(path=file.path, image="") for file in self._loaded.lights)
+        used = Extras(
+            transformer=extras.transformer, ip_adapters=extras.ip_adapters, controls=lights, loras=extras.loras if loras else ()
+        )
         exponents = (f"{tensor} {k}" for tensor, k in sorted(rescale.items()) if not is_input(tensor))
         inputs = sorted(shape_of(*pair) for pair in added.items())
         return "\0".join((name, *exponents, "", *inputs, "", extras_key(used)))

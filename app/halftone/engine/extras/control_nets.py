@@ -1,11 +1,13 @@
 """Networks beside a UNet that are called as a ControlNet is, so that every pipeline with a ControlNet takes them.
 
-What a T2I-Adapter adds goes into the UNet's blocks, not beside them. A pipeline hands only a ControlNet's residuals on, so the
-features stand after these in one list and are parted again where the UNet is called.
+What a T2I-Adapter adds goes into the UNet's blocks, not beside them, and what a ControlNet-LLLite reads into its layers. A
+pipeline hands only a ControlNet's residuals on, so these stand after them in one list and are parted again where the UNet is
+called.
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -16,6 +18,9 @@ from torch import nn
 from torch.nn import functional
 
 from halftone.contract.request import Control
+from halftone.engine.extras.lllite import LightNet
+from halftone.engine.patches.lights import Lights, Shown, lit
+from halftone.engine.weights.calls import Within, plainly
 from halftone.library.add_ons.control_kinds import mode_of
 
 _BESIDE: Final = "down_block_additional_residuals"
@@ -133,13 +138,17 @@ class ControlNets(MultiControlNetModel):
     ) -> Residuals:
         """controlnet_cond, conditioning_scale: of each of them."""
         beside, inside, middle = list[torch.Tensor](), list[torch.Tensor](), sample.new_zeros(len(sample), 1, 1, 1)
+        lights: list[torch.Tensor] = []
         for net, picture, scale in zip(self.nets, controlnet_cond, conditioning_scale, strict=True):
             given = {**others, "return_dict": False}
             down, own_middle = net(sample, timestep, encoder_hidden_states, picture, scale, **given)
+            if isinstance(net, LightNet):
+                lights += down
+                continue
             split = len(down) - features_of(net)
             beside, inside = _summed(beside, down[:split]), _summed(inside, down[split:])
             middle = middle + own_middle if split else middle
-        return [*beside, *inside], middle
+        return [*beside, *inside, *lights], middle
 
 
 def _summed(one: list[torch.Tensor], other: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -166,11 +175,27 @@ def features_of(net: Any) -> int:
     return int(getattr(net, "features", 0))
 
 
-def parted(net: nn.Module | None, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a UNet's call with adapters' features where the UNet takes them. net: what gave the residuals."""
+def parted(net: nn.Module | None, given: dict[str, Any]) -> tuple[dict[str, Any], Within]:
+    """The arguments of a UNet's call with adapters' features where the UNet takes them, and what its call runs in. net: what gave
+    the residuals.
+    """
     count, down = features_of(net), given.get(_BESIDE)
-    if not count or down is None:
-        return given
+    lit_ones = [one for one in getattr(net, "nets", [net]) if isinstance(one, LightNet)]
+    if down is None or not (count or lit_ones):
+        return given, plainly
+    down, lights = _without_lights(list(down), lit_ones)
     split = len(down) - count
-    changed = {**given, _BESIDE: down[:split] or None, _INSIDE: list(down[split:])}
-    return changed if split else {**changed, _MIDDLE: None}
+    changed = {**given, _BESIDE: down[:split] or None}
+    changed = {**changed, _INSIDE: down[split:]} if count else changed
+    within: Within = partial(lit, lights=lights) if any(lights) else plainly
+    return (changed if split else {**changed, _MIDDLE: None}), within
+
+
+def _without_lights(down: list[torch.Tensor], nets: Sequence[LightNet]) -> tuple[list[torch.Tensor], Lights]:
+    """(the others, of each ControlNet-LLLite what its layers read)."""
+    lights: list[Mapping[str, Shown]] = []
+    for net in reversed(nets):
+        split = len(down) - net.lights
+        lights.insert(0, net.shown(down[split:]))
+        down = down[:split]
+    return down, lights

@@ -23,11 +23,15 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
 from halftone.engine.extras.control_nets import AdapterNet, ControlNets, UnionNet, set_modes
 from halftone.engine.extras.derived_controls import with_own_weights
+from halftone.engine.extras.lllite import LightNet
 from halftone.engine.extras.vae import held
 from halftone.engine.loading.folder_parts import no_deeper_than_weights
 from halftone.engine.loading.load import Loaded, make_ready, narrowest, told_loading
+from halftone.engine.loading.plans import HALF_DONE
+from halftone.engine.patches.lights import attach_lights, detach_lights, has_lights
 from halftone.engine.weights.file_tensors import one_type
 from halftone.engine.weights.precision import ComponentState
+from halftone.engine.weights.recipe import forget_base
 from halftone.engine.weights.stored_tables import tables_left_empty
 from halftone.health.faults import is_out_of_memory
 from halftone.library.add_ons.control_kinds import UNION
@@ -41,6 +45,7 @@ from halftone.library.add_ons.controlnets import (
     stands_on_model,
     weight_files,
 )
+from halftone.library.add_ons.lllite import LLLITE
 from halftone.library.add_ons.loras import lora_key
 from halftone.library.add_ons.t2i_adapters import T2I
 from halftone.library.files.header import read_header, used_files
@@ -54,7 +59,7 @@ _SEVERAL: Final = {
     "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
     "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
-_OWN: Final[dict[str, Any]] = {T2I: AdapterNet, UNION: UnionNet}
+_OWN: Final[dict[str, Any]] = {T2I: AdapterNet, UNION: UnionNet, LLLITE: LightNet}
 """Class in diffusers -> the one here that is called as a ControlNet is."""
 _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 """Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""
@@ -67,7 +72,8 @@ def with_controls(loaded: Loaded, controls: Sequence[Control]) -> Loaded:
     paths = tuple(control.path for control in controls)
     wanted = used_files(paths)
     below = _below(loaded, paths)
-    if (wanted, below) != (loaded.controls, loaded.below_controls):
+    unlit = bool(loaded.lights) and not has_lights(loaded.modules[loaded.reader])  # another UNet may be there now
+    if (wanted, below) != (loaded.controls, loaded.below_controls) or unlit:
         _forget(loaded)
         if wanted:
             _take(loaded, paths)
@@ -102,6 +108,10 @@ def _kin(pipe: Any, net: Any) -> Any:
 
 
 def _forget(loaded: Loaded) -> None:
+    if loaded.lights:
+        loaded.lights = ()
+        detach_lights(loaded.modules[loaded.reader])
+        _denoiser_changed(loaded)
     loaded.controls, loaded.below_controls, loaded.controlnet = (), "", None
     for known in (loaded.sources, loaded.states, loaded.stored):
         cast("dict[str, Any]", known).pop(CONTROLNET, None)
@@ -112,9 +122,24 @@ def _take(loaded: Loaded, paths: tuple[str, ...]) -> None:
     module = source()
     dtype = one_type(module.parameters())
     make_ready(loaded, CONTROLNET, module, dtype)
+    if lights := tuple(path for path in paths if config_of(path)["_class_name"] == LLLITE):
+        try:
+            attach_lights(loaded.modules[loaded.reader], list(map(Path, lights)))
+        except (RuntimeError, KeyError, ValueError) as error:
+            if is_out_of_memory(error):
+                raise
+            raise _unfit(loaded.facts, Path(lights[0]), str(error)) from error
+        loaded.lights = used_files(lights)
+        _denoiser_changed(loaded)
     # nothing from here on can fail
     loaded.controlnet, loaded.sources[CONTROLNET], loaded.stored[CONTROLNET] = module, source, dtype
     loaded.states[CONTROLNET] = ComponentState(dtype=NAMES[dtype])
+
+
+def _denoiser_changed(loaded: Loaded) -> None:
+    loaded.states[loaded.reader] = HALF_DONE
+    forget_base(loaded.modules[loaded.reader])
+    loaded.forget_sizes()
 
 
 def read_controls(loaded: Loaded, paths: Sequence[str]) -> nn.Module:
@@ -145,7 +170,9 @@ def _read(loaded: Loaded, path: str) -> nn.Module:
         described = config_of(path)
         name = str(described["_class_name"])
         kind = _OWN.get(name) or getattr(diffusers, name)
-        config = config or (described if name == T2I else _config_beside(kind, loaded.modules[loaded.reader], described))
+        config = config or (
+            described if name in (T2I, LLLITE) else _config_beside(kind, loaded.modules[loaded.reader], described)
+        )
         with limit, init_empty_weights(include_buffers=False), tables_left_empty():
             net = cast("nn.Module", kind.from_config(config))
     try:

@@ -148,6 +148,8 @@ def _hindrance(loaded: "Loaded", name: str, module: nn.Module) -> Words | None:
         return Words("Compile has no effect: {0} names no blocks that repeat.", (name,), about="run")
     if loaded.states[name].upcast:
         return Words("Compile is left out: a cure computes some layers of {0} in FP32.", (name,), about="run")
+    if loaded.lights and name == loaded.reader:
+        return Words("Compile is left out: a ControlNet-LLLite changes what layers of {0} read.", (name,), about="run")
     if loaded.places.mode in ("group", "sequential"):
         return Words("Compile is left out: the weights of {0} move to the GPU part by part.", (name,), about="run")
     if loaded.places.packed or packed_layers(module):

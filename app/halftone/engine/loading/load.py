@@ -33,6 +33,7 @@ from halftone.engine.loading.stand_ins import put_guidance
 from halftone.engine.patches.embeddings import PromptCache
 from halftone.engine.patches.image_prompts import attach, read_halves, scale_adapters
 from halftone.engine.patches.inversions import Learned, add_words, told_components
+from halftone.engine.patches.lights import attach_lights
 from halftone.engine.patches.lora import Adapter, changed_components, patches_of
 from halftone.engine.weights.borders import put_input_casts
 from halftone.engine.weights.fp8 import storable
@@ -94,6 +95,8 @@ class Loaded:
     """Whether the denoiser's exact weights are those that eight bits hold."""
     ip_adapters: tuple[UsedFile, ...] = ()
     """IP-Adapters that are part of the UNet now."""
+    lights: tuple[UsedFile, ...] = ()
+    """Files of ControlNet-LLLite whose layers are part of it."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
     """Components that are not from the model's files, and their readers: on the CPU, in the stored dtype."""
 
@@ -128,7 +131,7 @@ class Loaded:
     @property
     def changed(self) -> set[str]:
         """Components whose exact weights are not those of their files alone."""
-        pictures = {self.reader} if self.ip_adapters else set[str]()
+        pictures = {self.reader} if self.ip_adapters or self.lights else set[str]()
         return changed_components(self.adapters) | told_components(self.inversions) | pictures
 
     @property
@@ -347,6 +350,8 @@ def without_loras(loaded: Loaded, name: str) -> nn.Module:
     if loaded.ip_adapters and name == loaded.reader:
         attach(found, [read_halves(file.path) for file in loaded.ip_adapters])
         scale_adapters(file_exponents(loaded, name), found)
+    if loaded.lights and name == loaded.reader:
+        attach_lights(found, [Path(file.path) for file in loaded.lights])
     if name in told_components(loaded.inversions):
         add_words(loaded.inversions, name, found, file_exponents(loaded, name))
     return found

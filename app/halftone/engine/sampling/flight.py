@@ -38,7 +38,7 @@ from halftone.engine.sampling.samplers import NO_OPTIONS, guiders, schedulers, s
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.steering import Place, Steering, difference
 from halftone.engine.sampling.unfinished import Loop, NotKeptError, check_fits
-from halftone.engine.weights.calls import Call
+from halftone.engine.weights.calls import Call, both
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import forget_frames, is_out_of_memory
@@ -318,7 +318,8 @@ class Flight:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 if self._times_on_host:
                     args, kwargs = map_tensors((args, kwargs), partial(sent_ahead, device=self.loaded.device))
-                args, kwargs = self._at_own_time(args, parted(self.loaded.controlnet, kwargs))
+                kwargs, lit = parted(self.loaded.controlnet, kwargs)
+                args, kwargs = self._at_own_time(args, kwargs)
                 now = self._pass
                 place, now.calls = (now.step, now.calls), now.calls + 1
                 if now.keeping or now.step < now.first_real:
@@ -326,7 +327,7 @@ class Flight:
                 if now.step == now.first_real:
                     now.enter()
                     self.hooks.on_phase("denoise")
-                within = self._steering.within(name, self._place)
+                within = both(lit, self._steering.within(name, self._place))
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began, within=within)
                 result = self._computed(call, original, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)

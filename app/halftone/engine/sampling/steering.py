@@ -2,13 +2,12 @@
 further one. Each call carries its share, so that one which is repeated to find a fault is the same.
 """
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from diffusers import UNet2DConditionModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.parameters import FREEU, OPTION_PARAMETERS, PAG
@@ -18,7 +17,7 @@ from halftone.engine.basics.tensors import map_tensors, tensors_in
 from halftone.engine.sampling.composition import Composition
 from halftone.engine.sampling.freeu import check_freeu, freeu_of, put_freeu
 from halftone.engine.sampling.perturbed import middle_attentions, perturbed, perturbed_of
-from halftone.engine.weights.calls import Call, Within, plainly
+from halftone.engine.weights.calls import Call, Within, both, plainly
 
 _UNET: Final = "unet"
 _THREE_PARTS: Final = "InstructPix2Pix"
@@ -70,7 +69,7 @@ class Steering:
         """The further call that a call of a network needs, None for none."""
         asked = self._perturbed if call.component == _UNET else None
         strength = 0.0 if asked is None else asked.strength(*place())
-        return Beside(partial(_both, call.within), strength) if strength else None
+        return Beside(both(call.within, perturbed), strength) if strength else None
 
     def own_part(self, call: Call, result: Any, now: Composition | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call for the prompt alone, without the negative one, which stands first; of prompts composed with
@@ -84,12 +83,6 @@ class Steering:
             return tensor[count // 2 :] if tensor.dim() and len(tensor) == count else tensor
 
         return map_tensors((call.args, call.kwargs), half)
-
-
-@contextmanager
-def _both(within: Within, network: nn.Module) -> Generator[None]:
-    with within(network), perturbed(network):
-        yield
 
 
 def difference(result: Any, other: Any, strength: float) -> Tensor:

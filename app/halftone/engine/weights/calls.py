@@ -1,8 +1,9 @@
 """A call of one component, as the pipeline made it: kept to be run again in another precision."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -23,6 +24,19 @@ CLOSE: Final = 0.1
 def plainly(_network: nn.Module) -> AbstractContextManager[None]:
     """Change nothing."""
     return nullcontext()
+
+
+def both(one: Within, other: Within) -> Within:
+    """One change inside the other."""
+    if plainly in (one, other):
+        return other if one is plainly else one
+    return partial(_both, one, other)
+
+
+@contextmanager
+def _both(one: Within, other: Within, network: nn.Module) -> Generator[None]:
+    with one(network), other(network):
+        yield
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.library.add_ons.control_kinds import UNION, UNION_MARK, check_kind, kinds_of, union_config
+from halftone.library.add_ons.lllite import LLLITE, light_config, light_names, light_parts, unread_light
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
 from halftone.library.add_ons.transformer_controls import SHAPED, in_diffusers_names, transformer_config
@@ -42,7 +43,7 @@ CLASSES: Final = {
     SANA.name: "SanaControlNetModel",
 }
 """Family -> class of its ControlNets."""
-OTHERS: Final = {T2I: (SD1.name, SDXL.name), UNION: (SDXL.name,)}
+OTHERS: Final = {T2I: (SD1.name, SDXL.name), UNION: (SDXL.name,), LLLITE: (SDXL.name,)}
 """Class of what is used as a ControlNet -> families."""
 _KIND: Final = "ControlNet"
 _T2I_KIND: Final = "T2I-Adapter"
@@ -129,6 +130,8 @@ def weight_files(path: str) -> tuple[Path, ...]:
 
 def file_config(header: Header) -> Config | None:
     """The configuration of what is in one file; None for a ControlNet, which is configured as the UNet beside which it runs."""
+    if _holds_lights(header):
+        return light_config({tensor.name: tensor.shape for tensor in header.tensors})
     if not _holds_adapter(header):
         return None
     return {"_class_name": T2I, **adapter_config(_shapes(header))}
@@ -166,8 +169,14 @@ def _holds_adapter(header: Header) -> bool:
     return any(re.match(r"(adapter\.)?body\.0\.", tensor.name) for tensor in header.tensors)
 
 
+def _holds_lights(header: Header) -> bool:
+    return any(all(light_parts(tensor.name)) for tensor in header.tensors)
+
+
 def parameter_names(header: Header) -> dict[str, str]:
     """Tensor of the file -> name of the parameter in diffusers."""
+    if _holds_lights(header):
+        return light_names(tensor.name for tensor in header.tensors)
     if _holds_adapter(header):
         return adapter_names(tensor.name for tensor in header.tensors)
     start = _START if any(tensor.name.startswith(_START) for tensor in header.tensors) else ""
@@ -253,8 +262,8 @@ def _unread(found: Recognised, header: Header) -> Words | None:
     """Why Halftone does not run a ControlNet of this form from a file; None for one that it reads."""
     if found.kind == _T2I_KIND:
         return unread_adapter(_shapes(header))
-    if found.base not in (_KIND, "Control-LoRA", "ControlNet Union"):
-        return Words("it is a {0}, and Halftone does not run this form of ControlNet", (found.base,))
+    if _holds_lights(header):
+        return unread_light({tensor.name: tensor.shape for tensor in header.tensors})
     names = {tensor.name for tensor in header.tensors}
     if UNION_MARK in names and not any(name.startswith("controlnet_down_blocks.") for name in names):
         return Words("it is a ControlNet Union in ComfyUI's names, and Halftone reads only those of diffusers")
@@ -274,6 +283,8 @@ def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
     """What must be alike, by its name in `_TRAITS`."""
     if config.get("_class_name") == T2I:
         return adapter_traits(config)
+    if config.get("_class_name") == LLLITE:
+        return {}  # its layers are compared with the UNet's when they are read
     if "block_out_channels" in config:
         return {
             "text": config.get("cross_attention_dim") or 1280,
