@@ -48,7 +48,7 @@ def said_by(path: Path) -> Parameters:
 
 
 def said_in(found: Found) -> Parameters | None:
-    """What the texts of a picture say, but for a graph; None where they are not settings."""
+    """Read what the texts of a picture say, but for a graph; None where they are not settings."""
     if found.parameters and not found.parameters.startswith("{") and holds_parameters(found.parameters):
         return parameters_of_text(found.parameters)
     said = parameters_in(found.texts)
@@ -84,7 +84,7 @@ def _of_text(text: str) -> Parameters | None:
 
 
 def _said_beside(path: Path) -> Parameters | None:
-    """What a text of the same name says, as several programs write it on request."""
+    """Read a text of the same name, as several programs write it on request."""
     for ending in _BESIDE:
         try:
             text = read_regular(path.with_suffix(ending), _MOST).decode("utf-8-sig", "replace")
