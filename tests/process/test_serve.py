@@ -339,7 +339,11 @@ def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:
 
 
 def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service) -> None:
-    start = service.ask("txt2img", {"prompt": "a", "seed": 7, **_SMALL})[1]["images"][0]
+    (service.models / "old-word.pt").write_bytes(b"PK")
+    first = service.ask("txt2img", {"prompt": "a old-word", "seed": 7, **_SMALL})[1]
+    (service.models / "old-word.pt").unlink()
+    assert "“old-word” is read as words: Halftone does not open " in first["warnings"][0]
+    start = first["images"][0]
     body = {"prompt": "a", "init_images": [start], "resize_mode": 3, **_SMALL}
     plain = service.ask("img2img", body)[1]
     assert "init_images" not in plain["parameters"]

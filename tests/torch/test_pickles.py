@@ -361,7 +361,7 @@ def test_a_file_that_needs_more_memory_than_it_may_use_is_refused(tmp_path: Path
 def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         conversion.convert(str(tmp_path / path))
-    assert caught.value.code in ("model-missing", "pickle-unread")
+    assert caught.value.code in ("file-missing", "pickle-unread")
     with pytest.raises(HalftoneError, match="does not exist"):
         conversion.convert(str(tmp_path / path), tmp_path / "nowhere")
     assert msgspec.json.encode(caught.value.as_facts())

@@ -82,7 +82,7 @@ class _Needs(msgspec.Struct, frozen=True):
 
 
 def export(report: CheckReport, program: OtherProgram) -> Export:
-    """What keeps the checked model finite in another program."""
+    """Say what keeps the checked model finite in another program."""
     needs = _needs(report)
     strange = _not_loaded(report, program)
     if len(strange) == len(_APPS[program]):

@@ -446,9 +446,14 @@ def _draw_things(xmp: str) -> Parameters | None:
     return read_values(_DRAW, kept, size_text(width, height), loras)
 
 
+def is_of_sd_scripts(texts: Mapping[str, str]) -> bool:
+    """Whether sd-scripts wrote the texts of a picture. Its size stands nowhere in them: it is the picture's own."""
+    return {"prompt", "seed", "sampler", "steps", "scale"} <= texts.keys()
+
+
 def _kohya(_text: str, texts: Mapping[str, str]) -> Parameters | None:
     """Each value in a chunk of its own; it names neither the model nor the size."""
-    if not {"prompt", "seed", "sampler", "steps"} <= texts.keys():
+    if not is_of_sd_scripts(texts):
         return None
     known = {*_KOHYA.names, *_KOHYA.quiet, *_KOHYA.prompt, *_KOHYA_KEYS}
     values = {name: value.removeprefix("k_") if name == "sampler" else value for name, value in texts.items() if name in known}

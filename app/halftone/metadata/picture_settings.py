@@ -4,11 +4,13 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.comfy import parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
-from halftone.metadata.other_programs import parameters_beside, parameters_in
+from halftone.metadata.other_programs import is_of_sd_scripts, parameters_beside, parameters_in
 from halftone.metadata.reading import Found, Parameters, holds_parameters, read_picture
 from halftone.settings.picture_files import not_opened, opened_picture
 from halftone.settings.regular_files import read_regular
@@ -46,10 +48,13 @@ def said_by(path: Path) -> Parameters:
 
 
 def said_in(found: Found) -> Parameters | None:
-    """What the texts of a picture say, but for a graph; None where they are not settings."""
+    """Read what the texts of a picture say, but for a graph; None where they are not settings."""
     if found.parameters and not found.parameters.startswith("{") and holds_parameters(found.parameters):
         return parameters_of_text(found.parameters)
-    return parameters_in(found.texts)
+    said = parameters_in(found.texts)
+    if said is None or found.size is None or "Size" in said.fields or not is_of_sd_scripts(found.texts):
+        return said
+    return replace(said, fields={**said.fields, "Size": f"{found.size[0]}x{found.size[1]}"})
 
 
 def _of_graph(graph: str, path: Path, size: tuple[int, int] | None = None) -> Parameters:
@@ -79,7 +84,7 @@ def _of_text(text: str) -> Parameters | None:
 
 
 def _said_beside(path: Path) -> Parameters | None:
-    """What a text of the same name says, as several programs write it on request."""
+    """Read a text of the same name, as several programs write it on request."""
     for ending in _BESIDE:
         try:
             text = read_regular(path.with_suffix(ending), _MOST).decode("utf-8-sig", "replace")

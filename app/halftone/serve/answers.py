@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -61,7 +61,7 @@ def png_text(preview: Preview) -> str:
 
 
 def recoveries(facts: PictureFacts) -> list[str]:
-    """What happened to a picture, in the words of the window."""
+    """Say what happened to a picture, in the words of the window."""
     notes = map(note_for, facts.events)
     lines = [f"{note.title.text()} {note.text.text()}" for note in notes]
     if facts.black and not lines:
@@ -83,9 +83,13 @@ def unused_notes(names: Iterable[str], left: Iterable[str], request: PictureRequ
     ]
 
 
-def first_steps(facts: PictureFacts) -> int:
-    """Return the steps of the first pass; those of all passes are more than was asked for."""
-    return facts.passes[0].steps if facts.passes else facts.steps
+def asked_steps(facts: PictureFacts, request: PictureRequest, said: Mapping[str, str]) -> int:
+    """Return the steps of the first pass that were asked for, as A1111 does, or how many were made where it was stopped. All
+    passes have more, and some samplers call the model more often. said: the fields of the picture's text.
+    """
+    if facts.stopped_of is not None:
+        return facts.steps
+    return int(said.get("Steps") or request.steps or (facts.passes[0].steps if facts.passes else facts.steps))
 
 
 def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
@@ -108,7 +112,7 @@ def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], w
         "sampler_name": said.get("Sampler", ""),
         "scheduler": said.get("Schedule type", "Automatic"),
         "cfg_scale": float(said.get("CFG scale", 0)),
-        "steps": int(said.get("Steps") or request.steps or (0 if first is None else first_steps(first))),
+        "steps": 0 if first is None else asked_steps(first, request, said),
         "batch_size": request.batch,
         "sd_model_name": model,
         "sd_model_hash": None,

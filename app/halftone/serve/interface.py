@@ -23,7 +23,7 @@ from halftone.health.pictures.imported_settings import import_settings, known_he
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.inversions import Inversion, inversion_folders, named_in
 from halftone.library.add_ons.loras import check_loras, lora_folders, take_tags
-from halftone.library.add_ons.unread_inversions import check_named
+from halftone.library.add_ons.unread_inversions import check_named, unread_notes
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.index.known import listed_models
@@ -198,7 +198,7 @@ class Interface:
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
-        unused = unused_notes(ignored(sent, type(asked)), left, request)
+        unused = [*unused_notes(ignored(sent, type(asked)), left, request), *map(str, self._unread(request))]
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         finished = [facts for facts in made if facts.path]
@@ -260,6 +260,13 @@ class Interface:
         steering = self._steered(asked, pictures, model)
         request = replace(request, controls=steering.controls, ip_adapters=steering.ip_adapters)
         return request, (*taken.left, *steering.left)
+
+    def _unread(self, request: PictureRequest) -> tuple[Words, ...]:
+        """Say which embeddings the prompts name that are read as words."""
+        model = self._state.models.models.get(request.model)
+        texts = styled(request.prompt, request.negative, request.styles)
+        folders, rules = inversion_folders(self._state.settings), rules_of(request.options)
+        return () if model is None else unread_notes(texts, request.inversions, request.loras, folders, model, rules)
 
     def _steered(self, asked: Asked, pictures: Sent, model: ModelFacts) -> Steered:
         """The ControlNets and IP-Adapters that are asked for."""

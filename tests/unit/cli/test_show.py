@@ -404,7 +404,7 @@ def test_what_to_set_elsewhere_stands_one_value_a_line() -> None:
     out = io.StringIO()
     report = samples.check_report(fragile=True)
     report = replace(report, cures=(*report.cures, Cure(kind="bfloat16", plan=report.plan)))
-    report = replace(report, model=replace(report.model, family="SDXL", format="single-file"))
+    report = replace(report, model=replace(report.model, family="SDXL", format="single-file", path="sdxl.safetensors"))
     show_export(report, export(report, "comfyui"), hint=True, console=Console(file=out, width=100, highlight=False))
     shown = [line.strip() for line in out.getvalue().splitlines() if line.strip()]
     assert shown == [

@@ -105,6 +105,13 @@ NEEDED = 'model="a"\npictures="b"\noutput="c"\n'
         (NEEDED + "lerning_rate=5", "there is no setting lerning_rate; learning_rate may be meant"),
         (NEEDED + "learning-rate=5", "there is no setting learning-rate; learning_rate may be meant"),
         (NEEDED + "xyz=5", "there is no setting xyz."),
+        (
+            'pretrained_model_name_or_path = "a"\nnetwork_dim = 8\nseed = 1\n[more]\nmax_train_steps = 9',
+            "sd-scripts, whose settings have other names here: pretrained_model_name_or_path = model, network_dim = rank, "
+            "max_train_steps = steps.",
+        ),
+        ('network_module = "networks.lora"', "sd-scripts, whose settings have other names here."),
+        ("[general]\n[[datasets]]\nresolution = 512", 'Halftone takes one folder, as in pictures = "FOLDER".'),
         (NEEDED + 'steps="many"', "steps takes a whole number, not “many”"),
         (NEEDED + "batch=2.5", "batch takes a whole number, not 2.5"),
         (NEEDED + "rank=true", "rank takes a whole number, not true"),

@@ -15,7 +15,7 @@ from halftone.contract.request import Control, Numerics
 from halftone.contract.vocabulary import POCKET, FindingCode, OtherProgram
 from halftone.health.diffusers_code import FAMILIES
 from halftone.health.other_programs import Export, export
-from halftone.health.program_families import LOADS
+from halftone.health.program_families import LOADS, is_of_another_size
 from halftone.library.families.known_families import BY_NAME
 from halftone.library.families.single_files import SINGLES
 from halftone.library.models import describe
@@ -47,6 +47,17 @@ def test_a_model_of_a_size_that_a_program_does_not_build_gets_no_advice(program:
     assert "its UNet is of another size than that of Stable Diffusion 1.x models." in str(found.notes[0])
     assert str(found.refusal).endswith(" cannot load it.")
     assert export(report(VAE, model=describe(POCKET), rescale=True), "diffusers").settings
+
+
+@pytest.mark.parametrize(
+    ("folder", "family"),
+    [("sd1", "Stable Diffusion 1.x"), ("sd2", "Stable Diffusion 2.x"), ("sdxl", "SDXL"), ("sdxl-refiner", "SDXL refiner")],
+)
+def test_a_model_of_the_usual_size_is_of_no_other(folder: str, family: str) -> None:
+    facts = replace(MODEL, family=family, path=str(CONFIGS / folder))
+    assert not is_of_another_size(facts)
+    other = "SDXL" if family != "SDXL" else "SDXL refiner"
+    assert is_of_another_size(replace(facts, family=other))
 
 
 VAE: Final = finding("vae")

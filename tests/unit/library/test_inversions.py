@@ -263,5 +263,5 @@ def test_a_model_of_another_width_says_which_width_it_reads(folder: Path) -> Non
     (note,) = unread_notes(("easynegative",), (), (), [str(folder)], narrow, OWN)
     assert str(note) == (
         "“easynegative” is read as words: this embedding does not fit Pocket: its vectors have 768 values, "
-        "the model's 1024. Choose one for Stable Diffusion 2.x, or another model."
+        "the model's 1024. Use a model that it was trained for."
     )

@@ -437,6 +437,14 @@ def test_fooocus_names_its_loras_twice_and_both_are_read() -> None:
     assert "lora_combined_1" not in found.fields
 
 
+def test_the_size_of_a_picture_of_sd_scripts_is_its_own(tmp_path: Path) -> None:
+    texts = {"prompt": "a sun", "seed": "7", "sampler": "k_euler_a", "steps": "20", "scale": "7.5"}
+    path = png(tmp_path, **texts, **{"original-height": "512"})
+    with Image.open(path) as image:
+        size = f"{image.width}x{image.height}"
+    assert said_by(path).fields["Size"] == size
+
+
 def test_a_caption_beside_a_picture_is_no_setting(tmp_path: Path) -> None:
     path = beside(tmp_path, "picture.txt", "a red lighthouse, steps: wet, sampler: none")
     with pytest.raises(HalftoneError, match="contains no settings"):

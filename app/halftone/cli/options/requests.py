@@ -121,8 +121,8 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
 
 
 def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False) -> dict[str, Any]:
-    """What was asked for, with the LoRAs and the embeddings that its texts name. draws: those LoRAs that are drawn stay in their
-    place. Raises HalftoneError as `take_tags`.
+    """Return what was asked for, with the LoRAs and the embeddings that its texts name. draws: those LoRAs that are drawn stay
+    in their place. Raises HalftoneError as `take_tags`.
     """
     found = _with_named_loras(asked, saved, draws=draws)
     texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))

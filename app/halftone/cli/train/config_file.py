@@ -80,10 +80,11 @@ def read_config(place: str) -> TrainConfig:
     """Paths in it count from the folder of the call; what it leaves open is what the model's note has, and is printed. Raises
     HalftoneError train-config where the file holds no training.
     """
+    from halftone.cli.train.sd_scripts_names import of_sd_scripts
     from halftone.library.training_data.training_checks import settings_for
 
     content = _content(place)
-    wrong = next((said for said in _faults(content)), None)
+    wrong = of_sd_scripts(content) or next((said for said in _faults(content)), None)
     if wrong is not None:
         raise _refused(place, wrong)
     known = {name: value for name, value in settings_for(content["model"]).items() if name not in content}

@@ -54,12 +54,12 @@ class Inversion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inversion_name(path: str) -> str:
-    """What a prompt calls it: its file's name without the ending."""
+    """Return the name that a prompt calls it by: its file's, without the ending."""
     return Path(path.replace("\\", "/")).stem
 
 
 def read_inversion(path: str) -> Inversion:
-    """What its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
+    """Read what its header tells. Raises HalftoneError inversion-missing or inversion-not-one."""
     with reading(path, "inversion-missing", "inversion-not-one") as file:
         header = read_header(file)
     found = recognise(header, file.stem)
@@ -198,7 +198,7 @@ def read_or_none(path: str) -> Inversion | None:
 
 
 def spoken(texts: Iterable[str], rules: Rules = OWN) -> str:
-    """What a text encoder reads of the texts at any step, without brackets and weights: pieces with NUL between them."""
+    """Return what a text encoder reads of the texts at any step, without brackets and weights: pieces with NUL between them."""
     forms = {at_step(text, step, _STEPS, rules) for text in texts for step in range(1, _STEPS + 1 if changes(text, rules) else 2)}
     return "\0".join(part.text for form in forms for section in parse(form, rules) for part in section)
 

@@ -130,8 +130,8 @@ def _in_folders(
     for path, name in named((".safetensors",)):
         one = read_or_none(path)
         if one is not None and not matched(one, widths):
-            why = (name, model.name, why_not(one, widths), model.family)
+            why = (name, model.name, why_not(one, widths))
             yield (
                 name,
-                Words("“{0}” is read as words: this embedding does not fit {1}: {2}. Choose one for {3}, or another model.", why),
+                Words("“{0}” is read as words: this embedding does not fit {1}: {2}. Use a model that it was trained for.", why),
             )

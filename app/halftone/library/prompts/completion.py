@@ -21,7 +21,7 @@ _TAIL: Final = 3
 
 
 class Typed(NamedTuple):
-    """What stands from `start` to the cursor. text: without the signs that begin it."""
+    """The text from `start` to the cursor. text: without the signs that begin it."""
 
     kind: Literal["lora", "wildcard", "embedding", "word"]
     start: int
@@ -41,7 +41,7 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What can be offered: only what the model in use can read. marked: an embedding is written `embedding:name`, without
+    """Names that can be offered: only what the model in use can read. marked: an embedding is written `embedding:name`, without
     blanks, as in ComfyUI's syntax.
     """
 
@@ -53,7 +53,7 @@ class Known:
 
 
 def typed_at(text: str, place: int) -> tuple[Typed, ...]:
-    """What is being typed at the cursor: after `<lora:`, `embedding:` or `__`, or the last words of a phrase."""
+    """Find what is being typed at the cursor: after `<lora:`, `embedding:` or `__`, or the last words of a phrase."""
     before = text[:place]
     if (tag := _LORA.search(before)) is not None:
         return (Typed("lora", tag.start(), tag[1]),)
@@ -69,7 +69,7 @@ def typed_at(text: str, place: int) -> tuple[Typed, ...]:
 
 
 def offers(text: str, place: int, known: Known, most: int = MOST) -> tuple[Offer, ...]:
-    """What could be meant at the cursor, the likeliest first. Nothing where all of it stands there already."""
+    """Offer what could be meant at the cursor, the likeliest first. Nothing where all of it stands there already."""
     found: dict[tuple[Kind, str], Offer] = {}
     for offer in (offer for typed in typed_at(text, place) for offer in _of(typed, known, most)):
         found.setdefault((offer.kind, offer.name), offer)
