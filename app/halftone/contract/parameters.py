@@ -303,7 +303,7 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         neutral=0, ours=True, names=("Original", "No norm", "Ignore", "None")),
     Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
         "CPU or NV: CPU noise, or NVIDIA GPU noise (A1111's default).", ("RNG",), (0, 1),
-        tip=Words("CPU: as in ComfyUI. NV: the same noise as a card of NVIDIA, as in A1111."), neutral=0, ours=True,
+        tip=Words("CPU: as in ComfyUI. NV: the same noise as on an NVIDIA GPU, as in A1111."), neutral=0, ours=True,
         names=("CPU", "NV")),
     Parameter("options.eta_noise_seed_delta", int, Words("Eta noise seed delta"), ("--eta-noise-seed-delta", "--ensd"),
         "Added to the seed for the noise that samplers add, as in A1111. Default: 0.", ("ENSD",), (0, 2**31 - 1),

@@ -88,7 +88,8 @@ def activity(state: AppState, device_words: str) -> tuple[str, str, str]:
         if (left := _left_by(state.ended)) is not None:
             return left
         return (tr("Ready. {0}", device_words) if device_words else tr("Ready")), "circle-check", "ok"
-    gpus = tr("{0} GPUs at work", len(state.begun)) if len(state.begun) > 1 else names_apart(state.devices).get(job.card, "")
+    count = len({one.card for one in state.begun})
+    gpus = tr("{0} GPUs at work", count) if count > 1 else names_apart(state.devices).get(job.card, "")
     return listed(*filter(None, (job_activity(job), gpus))), "circle-dot", "accent"
 
 
