@@ -326,9 +326,12 @@ def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:
     sent = {"alwayson_scripts": {"controlnet": {"args": [{**unit, "control_mode": 2}]}}}
     status, answer = service.ask("txt2img", {**body, **sent})
     assert status == 200, answer["detail"]
-    assert answer["warnings"] == ["Not used: alwayson_scripts.controlnet.args[0].control_mode."]
+    assert answer["warnings"] == []
     made = opened(answer["images"][0])
     assert made.tobytes() != opened(plain).tobytes()
+    assert "Control Mode: ControlNet is more important" in made.info["parameters"]
+    balanced = service.ask("txt2img", {**body, "alwayson_scripts": {"controlnet": {"args": [unit]}}})[1]
+    assert made.tobytes() != opened(balanced["images"][0]).tobytes()
     assert (
         "Module: canny, Model: control_edges, Weight: 1, Resize Mode: Crop and Resize, Processor Res: 512"
         in made.info["parameters"]

@@ -92,6 +92,12 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         config = config_of(control.path)
         kind = str(config["_class_name"])
+        if control.mode != "balanced" and kind not in (UNETS, T2I, UNION):
+            name, allowed = (
+                Words("The control mode of {0}", (control.name,)),
+                Words("balanced, as ControlNets of its kind have no other"),
+            )
+            raise HalftoneError("setting-bad-value", name=name, value=control.mode, allowed=allowed)
         if kind != wanted and model.family not in OTHERS.get(kind, ()):
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
         needed = _traits(own)
