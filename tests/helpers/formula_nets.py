@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from diffusers import ControlNetModel, UNet2DConditionModel
+from diffusers import ControlNetModel, ControlNetUnionModel, UNet2DConditionModel
 from tests.helpers.controls import original_name
 from tests.helpers.originals import unet_name
 
@@ -218,3 +218,32 @@ def formula_lit_inputs() -> dict[str, torch.Tensor]:
         "sizes": torch.tensor([[128.0, 128.0, 0.0, 0.0, 128.0, 128.0]]),
         "picture": numbers(5, (1, 3, 128, 128), 0.5) + 0.5,
     }
+
+
+def formula_union() -> Any:
+    """A ControlNet Union for six kinds, whose widths are those that ComfyUI's class has fixed."""
+    heads: Any = (5, 10)
+    made: Any = ControlNetUnionModel(
+        block_out_channels=(320, 640),
+        layers_per_block=1,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        cross_attention_dim=16,
+        attention_head_dim=heads,
+        use_linear_projection=True,
+        addition_embed_type="text_time",
+        addition_time_embed_dim=256,
+        projection_class_embeddings_input_dim=6 * 256 + 16,
+        conditioning_embedding_out_channels=(16, 32, 96, 256),
+        num_control_type=6,
+        num_trans_channel=320,
+        num_proj_channel=320,
+    )
+    fill(made, 40)
+    return made.eval()
+
+
+def comfyui_name(name: str, net: Any) -> str:
+    """Of a parameter of a ControlNet Union in ComfyUI's class."""
+    if name.startswith(("task_embedding", "transformer_layes", "spatial_ch_projs", "control_add_embedding")):
+        return name.replace(".attn.in_proj_", ".attn.in_proj.")
+    return original_name(name, net)

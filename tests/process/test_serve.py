@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 from PIL import Image
@@ -27,6 +28,7 @@ from tests.helpers.writing import recorder
 
 from halftone.contract.vocabulary import POCKET
 from halftone.engine.checks.fragile import make_fragile
+from halftone.engine.inputs.preprocessors import drawn
 from halftone.library.models import describe
 
 _SMALL: Final = {"steps": 4, "cfg_scale": 5, "width": 64, "height": 64, "sampler_name": "Euler a"}
@@ -325,9 +327,12 @@ def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:
     sent = {"alwayson_scripts": {"controlnet": {"args": [{**unit, "control_mode": 2}]}}}
     status, answer = service.ask("txt2img", {**body, **sent})
     assert status == 200, answer["detail"]
-    assert answer["warnings"] == ["Not used: alwayson_scripts.controlnet.args[0].control_mode."]
+    assert answer["warnings"] == []
     made = opened(answer["images"][0])
     assert made.tobytes() != opened(plain).tobytes()
+    assert "Control Mode: ControlNet is more important" in made.info["parameters"]
+    balanced = service.ask("txt2img", {**body, "alwayson_scripts": {"controlnet": {"args": [unit]}}})[1]
+    assert made.tobytes() != opened(balanced["images"][0]).tobytes()
     assert (
         "Module: canny, Model: control_edges, Weight: 1, Resize Mode: Crop and Resize, Processor Res: 512"
         in made.info["parameters"]
@@ -336,6 +341,23 @@ def test_a_controlnet_steers_as_a_unit_of_a1111_asks(service: Service) -> None:
     assert service.ask("refresh-checkpoints", {}) == (200, {})
     status, answer = service.ask("txt2img", {**body, **sent})
     assert (status, "args[0].model cannot be control_edges [0123abcd]" in answer["detail"]) == (422, True)
+
+
+def test_a_preprocessor_draws_as_a1111_is_asked_to_detect(service: Service) -> None:
+    shown = picture(service.models.parent / "wide.png", 96, 64)
+    text = base64.b64encode(shown.read_bytes()).decode()
+    body = {"controlnet_module": "canny", "controlnet_input_images": [text, text], "controlnet_processor_res": 128}
+    status, answer = service.ask("/controlnet/detect", {**body, "controlnet_threshold_a": 60, "controlnet_threshold_b": 120})
+    assert (status, answer["info"], answer["warnings"]) == (200, "Success", []), answer
+    with Image.open(shown) as picture_:
+        wanted = drawn("canny", np.asarray(picture_.convert("RGB")), 128, (60, 120))
+    assert [np.asarray(opened(one)).tolist() for one in answer["images"]] == [wanted.tolist()] * 2
+    inverted = opened(service.ask("/controlnet/detect", {**body, "controlnet_module": "invert"})[1]["images"][0])
+    assert inverted.size == (96, 64)
+    status, answer = service.ask("/controlnet/detect", {"controlnet_module": "canny"})
+    assert (status, answer["detail"].startswith("controlnet_input_images cannot be none")) == (422, True)
+    status, answer = service.ask("/controlnet/detect", {**body, "controlnet_module": "openpose"})
+    assert (status, answer["detail"].startswith("controlnet_module cannot be openpose")) == (422, True)
 
 
 def test_the_start_picture_comes_back_only_when_it_is_asked_for(service: Service) -> None:

@@ -11,6 +11,7 @@ from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.vocabulary import (
     POCKET,
     AttentionBackend,
+    ControlMode,
     DType,
     MaskedContent,
     NanCheck,
@@ -112,7 +113,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     aspect. preprocessor: what it is given in the place of the
     picture, a name of `halftone.contract.preprocessors`; threshold_a, threshold_b: its numbers, None for the usual ones;
     resolution: the shorter edge that it works at, None for that of the result; preprocessor_model: the folder of the model that
-    it runs, where it runs one; kind: what the picture shows, for a ControlNet that was trained for several kinds.
+    it runs, where it runs one; kind: what the picture shows, for a ControlNet that was trained for several kinds; mode: whether
+    it counts alike for both prompts, softly, or softly and for the prompt alone.
     """
 
     path: str
@@ -129,6 +131,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     canny: bool = False
     """What requests said before there were other preprocessors; read, and never written."""
     kind: str = ""
+    mode: ControlMode = "balanced"
 
     def __post_init__(self) -> None:
         if self.canny:

@@ -50,6 +50,8 @@ VideoFormat = Literal["mp4", "webp"]
 PictureFormat = Literal["png", "jpg", "webp", "jxl"]
 Resize = Literal["stretch", "crop", "fill"]
 """For a start picture of another shape: A1111's Just resize, Crop and resize, Resize and fill."""
+ControlMode = Literal["balanced", "prompt", "control"]
+"""What counts for more, the prompt or the ControlNet, as in A1111's extension."""
 MaskedContent = Literal["original", "fill", "noise"]
 """Start of the masked part: itself, the colours around it, or coloured noise."""
 ReceiptState = Literal["clean", "recovered", "not-recovered", "unwatched", "asking"]

@@ -14,9 +14,9 @@ from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.parameters import check_range
 from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS, RESOLUTIONS
 from halftone.contract.request import Control
-from halftone.contract.vocabulary import Resize
+from halftone.contract.vocabulary import ControlMode, Resize
 from halftone.contract.wording import either
-from halftone.metadata.parameters import CONTROL_RESIZES
+from halftone.metadata.parameters import CONTROL_MODES, CONTROL_RESIZES
 
 _RESIZES: Final[Mapping[str | int, Resize]] = {
     **{name: resize for resize, name in CONTROL_RESIZES.items()},
@@ -24,8 +24,10 @@ _RESIZES: Final[Mapping[str | int, Resize]] = {
     **dict.fromkeys(("Inner Fit (Scale to Fit)", "Scale to Fit (Inner Fit)", 1), "crop"),
     **dict.fromkeys(("Outer Fit (Shrink to Fit)", "Envelope (Outer Fit)", 2), "fill"),
 }
-_BALANCED: Final = ("Balanced", 0)
-"""The one control mode that is here: both prompts are steered alike."""
+_MODES: Final[Mapping[str | int, ControlMode]] = {
+    **{name: mode for mode, name in CONTROL_MODES.items()},
+    **dict(enumerate(CONTROL_MODES)),
+}
 _KINDS: Final = {
     "OpenPose": "openpose", "Depth": "depth", "Soft Edge": "scribble", "Hard Edge": "canny", "Normal Map": "normal",
     "Segmentation": "segment", "Tile": "tile", "Inpaint": "repaint",
@@ -107,6 +109,9 @@ def control_of(unit: Unit, path: str, image: str, where: str = "") -> Control:
     if unit.resize_mode not in _RESIZES:
         usable = either(*CONTROL_RESIZES.values())
         raise HalftoneError("setting-bad-value", name=f"{where}resize_mode", value=str(unit.resize_mode), allowed=usable)
+    if unit.control_mode not in _MODES:
+        usable = either(*CONTROL_MODES.values())
+        raise HalftoneError("setting-bad-value", name=f"{where}control_mode", value=str(unit.control_mode), allowed=usable)
     known = PREPROCESSORS[name]
     given = (unit.threshold_a, unit.threshold_b)
     numbers = [number if one.low <= number <= one.high else None for one, number in zip(known.thresholds, given, strict=False)]
@@ -118,6 +123,7 @@ def control_of(unit: Unit, path: str, image: str, where: str = "") -> Control:
         start=unit.guidance_start,
         end=unit.guidance_end,
         resize=_RESIZES[unit.resize_mode],
+        mode=_MODES[unit.control_mode],
         preprocessor=name,
         threshold_a=next(iter(numbers), None),
         threshold_b=next(iter(numbers[1:]), None),
@@ -144,8 +150,6 @@ def not_followed(sent: Mapping[str, Any]) -> Iterator[str]:
             continue
         if own not in _OF_NO_EFFECT and value not in (None, "", 0, -1, False, [], {}) and value not in _NEUTRAL.get(own, ()):
             yield name
-    if sent.get("control_mode", 0) not in _BALANCED:
-        yield "control_mode"
     if sent.get("mask") or sent.get("mask_image") or _mask_in(sent.get("image", sent.get("input_image"))):
         yield "mask"
 

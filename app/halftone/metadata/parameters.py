@@ -35,7 +35,7 @@ from halftone.contract.request import (
     split_sampler,
     without_places,
 )
-from halftone.contract.vocabulary import MaskedContent, Resize
+from halftone.contract.vocabulary import ControlMode, MaskedContent, Resize
 from halftone.metadata.extensions import for_extensions
 
 NEGATIVE: Final = "Negative prompt:"
@@ -53,6 +53,11 @@ RESIZE_NAMES: Final[dict[Resize, str]] = {
     "stretch": "Just resize",
     "crop": "Crop and resize",
     "fill": "Resize and fill",
+}
+CONTROL_MODES: Final[dict[ControlMode, str]] = {
+    "balanced": "Balanced",
+    "prompt": "My prompt is more important",
+    "control": "ControlNet is more important",
 }
 CONTROL_RESIZES: Final[dict[Resize, str]] = {
     "stretch": "Just Resize",
@@ -179,6 +184,7 @@ def _control(control: Control) -> str:
         "Guidance Start": f"{control.start:g}",
         "Guidance End": f"{control.end:g}",
         "Pixel Perfect": str(control.resolution is None) if drawn else None,
+        "Control Mode": None if control.mode == "balanced" else CONTROL_MODES[control.mode],
         "Kind": control.kind or None,
         "Preprocessor Model": None if control.preprocessor_model is None else model_stem(control.preprocessor_model),
     }

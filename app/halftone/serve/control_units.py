@@ -129,8 +129,10 @@ def _adapter(unit: Unit, path: str, image: str, where: str) -> IpAdapter:
 
 
 def _of_controls_alone(unit: Unit) -> Iterator[str]:
-    """What an IP-Adapter does not have: a part of the steps."""
+    """What an IP-Adapter does not have: a part of the steps, and a control mode."""
     if unit.guidance_start > 0:
         yield "guidance_start"
     if unit.guidance_end < 1:
         yield "guidance_end"
+    if unit.control_mode not in ("Balanced", 0):
+        yield "control_mode"

@@ -20,6 +20,7 @@ import msgspec
 
 from halftone.contract.errors import HalftoneError, say
 from halftone.serve.control_units import UNITS
+from halftone.serve.detecting import detected
 from halftone.serve.interface import Interface, JobFailedError
 from halftone.settings.atomic import write_atomically
 from halftone.settings.places import data_dir
@@ -209,6 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
             "txt2img": lambda: interface.text_to_image(body),
             "img2img": lambda: interface.image_to_image(body),
             "png-info": lambda: interface.picture_info(body),
+            f"{_CONTROLNET}detect": lambda: detected(body),
             "interrupt": interface.interrupt,
             "skip": interface.skip,
             "options": lambda: interface.choose(body),

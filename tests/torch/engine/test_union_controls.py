@@ -1,5 +1,6 @@
 """ControlNet Unions: the picture that diffusers' own pipeline makes, with the kind of picture that was chosen."""
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,22 @@ import pytest
 import torch
 from diffusers import ControlNetUnionModel, FluxControlNetModel, StableDiffusionXLControlNetUnionPipeline
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from tests.helpers.controls import Form, make_net, picture, save_net
 from tests.helpers.device import DEVICE
 from tests.helpers.engine_runs import OPTIONS, check, generate, pixels
+from tests.helpers.formula_nets import comfyui_name, formula_union, numbers
 from tests.helpers.tiny import liven, load_tiny
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Control
 from halftone.engine.basics.quiet import quiet_libraries
-from halftone.engine.extras.control_nets import modes_of
+from halftone.engine.extras.control_nets import UnionNet, modes_of
 from halftone.engine.service import DiffusersEngine
-from halftone.library.add_ons.controlnets import kinds_in
+from halftone.library.add_ons.controlnets import kinds_in, parameter_names
+from halftone.library.files.header import read_header
+
+REFERENCES = Path(__file__).parents[2] / "references"
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,42 @@ def test_the_picture_is_the_one_that_diffusers_makes(
         engine, models["sdxl"], family="sdxl", controls=(Control(path=path, image=str(square), scale=0.8, kind="openpose"),)
     )
     assert not (pixels(report) == pixels(other)).all()
+
+
+def save_in_comfyui(net: Any, path: Path, start: str = "") -> Path:
+    tensors = net.state_dict()
+    save_file({start + comfyui_name(name, net): value.clone().contiguous() for name, value in tensors.items()}, path)
+    return path
+
+
+@pytest.mark.parametrize("start", ["", "control_model."])
+def test_a_file_in_comfyuis_names_gives_the_same(
+    engine: DiffusersEngine, models: dict[str, Path], square: Path, tmp_path: Path, start: str
+) -> None:
+    net = made(models["sdxl"], 6)
+    paths = save_net(net, tmp_path / "folder"), save_in_comfyui(net, tmp_path / "theirs.safetensors", start)
+    assert len(kinds_in(str(paths[1]))) == 6
+    both = [
+        generate(engine, models["sdxl"], family="sdxl", controls=(Control(path=str(path), image=str(square), kind="depth"),))[0]
+        for path in paths
+    ]
+    assert (pixels(both[0]) == pixels(both[1])).all()
+
+
+def test_it_gives_what_it_gives_in_comfyui(tmp_path: Path) -> None:
+    theirs = formula_union()
+    path = save_in_comfyui(theirs, tmp_path / "union.safetensors")
+    names, net = parameter_names(read_header(path)), UnionNet(**dict(theirs.config))
+    net.load_state_dict({names[name]: value for name, value in load_file(path).items()})
+    added = {"text_embeds": numbers(6, (1, 16)), "time_ids": torch.tensor([[64.0, 64, 0, 0, 64, 64]])}
+    given = numbers(3, (1, 4, 8, 8)), 500, numbers(4, (1, 7, 16)), numbers(5, (1, 3, 64, 64), 0.5) + 0.5
+    for kind, expected in json.loads((REFERENCES / "unions.json").read_text()).items():
+        net.mode = int(kind)
+        with torch.no_grad():
+            down, middle = net.eval()(*given, added_cond_kwargs=added)
+        for ours, numbers_ in zip([*down, middle], expected, strict=True):
+            wanted = torch.tensor(numbers_)
+            assert (ours.flatten()[::997] - wanted).abs().max() <= 1e-5 * wanted.abs().max()
 
 
 def test_beside_others_and_a_start_picture_and_in_a_check(

@@ -52,6 +52,12 @@ def test_a_net_alone_has_no_picture() -> None:
     assert str(caught.value).startswith("--control cannot be /n/net. Use CONTROLNET=PICTURE")
 
 
+def test_an_unknown_control_mode_is_refused() -> None:
+    with pytest.raises(HalftoneError) as caught:
+        _control("/n/net=canny,mode=mine:/p/a.png")
+    assert str(caught.value) == "--control cannot be mode=mine. Use balanced, prompt or control."
+
+
 @pytest.mark.parametrize("text", ["=/p/a.png", "/n/net=", "/n/net=canny:"])
 def test_without_one_of_both_the_form_is_told(text: str) -> None:
     with pytest.raises(HalftoneError) as caught:
@@ -69,6 +75,8 @@ def test_without_one_of_both_the_form_is_told(text: str) -> None:
         Control(path="/n/net", image="/p/a.png", preprocessor="depth", preprocessor_model="/m/depth, small", resolution=384),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, kind="low quality"),
         Control(path="/n/net", image="/p/a.png", resize="fill"),
+        Control(path="/n/net", image="/p/a.png", mode="prompt"),
+        Control(path="/n/net", image="/p/a.png", preprocessor="canny", resolution=512, resize="crop", mode="control"),
         Control(path="/n/net", image="/p/a.png", preprocessor="canny", threshold_a=50.0, threshold_b=100.5, resize="crop"),
         Control(path="/n/net", image="/p/a.png", preprocessor="depth", preprocessor_model="/m/depth", resize="crop"),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, end=0.6),

@@ -57,6 +57,7 @@ READ = {
     "difference": f"{PREFIXED} difference",
     "difference, bare": f"{BARE} difference",
     "LLLite": f"{LIGHT}.conditioning1.0.weight[16,3,4,4] {LIGHT}.conditioning1.2.weight[32,16,4,4] {LIGHT}.down.0.weight[64,640]",
+    "Union SDXL in ComfyUI's names": f"{ORIGINAL.format(p='', first=4, width=2048)} task_embedding[6,320]",
     "Control-LoRA SD 1.x": f"lora_controlnet {LORA}",
     "Control-LoRA SDXL": f"lora_controlnet label_emb.0.0.{{up,down}}[1280,128] {LORA}",
 }
@@ -70,7 +71,6 @@ REFUSED = {
         "it is a ControlNet-LLLite that changes the layer input_blocks_1_0_in_layers_2, and Halftone reads",
     ),
     "LLLite without its picture": (f"{LIGHT}.down.0.weight[16,640]", DAMAGED.format(f"{LIGHT}.conditioning1.0.weight")),
-    "Union original": (f"{READ['original SDXL']} task_embedding[6,320]", "it is a ControlNet Union in ComfyUI's names"),
     "FLUX XLabs": ("double_blocks.0.img_attn.qkv.weight input_hint_block.0.weight", NAMES.format("FLUX")),
     "SD 3 without its blocks": (
         "controlnet_blocks.0.weight pos_embed_input.proj.weight[1536,16,2,2]",
@@ -111,7 +111,7 @@ REFUSED = {
 
 def checked(folder: Path, patterns: str) -> None:
     file = write_sparse(folder / "net.safetensors", header(patterns))
-    check_controls([Control(path=str(file), image="i")])
+    check_controls([Control(path=str(file), image="")])
 
 
 def traits(form: str) -> tuple[object, ...]:
@@ -124,7 +124,7 @@ def traits(form: str) -> tuple[object, ...]:
     kind = next((kind for kind in ("difference", "Control-LoRA") if form.startswith(kind)), "")
     silent = kind == "Control-LoRA" or "small" in form
     width = None if silent else 2048 if xl else 1024 if "SD 2.x" in form else 768
-    return "ControlNetModel", width, 4, None, kind
+    return "ControlNetUnionModel" if form.startswith("Union") else "ControlNetModel", width, 4, None, kind
 
 
 @pytest.mark.parametrize("form", READ)

@@ -46,10 +46,9 @@ def test_those_that_are_off_are_passed_over_and_the_others_keep_their_numbers() 
     )
     assert several == Steered(
         controls=(
-            Control(path="/n/depth", image="alwayson_scripts.controlnet.args[1].image=a", scale=0.4),
+            Control(path="/n/depth", image="alwayson_scripts.controlnet.args[1].image=a", scale=0.4, mode="control"),
             Control(path=NETS["control_v11p_sd15_canny.safetensors"], image=_START, end=0.5),
         ),
-        left=("alwayson_scripts.controlnet.args[1].control_mode",),
     )
 
 

@@ -19,7 +19,7 @@ from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, check_range, option_flag
 from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
-from halftone.contract.vocabulary import MaskedContent, Resize, VideoFormat
+from halftone.contract.vocabulary import ControlMode, MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
 from halftone.library.add_ons.control_kinds import ALL_KINDS
 from halftone.library.add_ons.loras import weighted
@@ -53,10 +53,10 @@ _CONTROL_HELP: Final = (
 )
 _PREPROCESSOR: Final = re.compile(
     rf"({'|'.join(PREPROCESSORS)})"
-    r"(?:,(\d*\.?\d+))?(?:,(\d*\.?\d+))?(?:,res=(\d+))?(?:,resize=(\w+))?(?:,model=((?:[A-Za-z]:[\\/])?[^:]+))?:(.*)",
+    r"(?:,(\d*\.?\d+))?(?:,(\d*\.?\d+))?(?:,res=(\d+))?(?:,resize=(\w+))?(?:,mode=(\w+))?(?:,model=((?:[A-Za-z]:[\\/])?[^:]+))?:(.*)",
     re.DOTALL,
 )
-"""Name, first and second number, resolution, resize mode, folder of its model, the rest."""
+"""Name, first and second number, resolution, resize mode, control mode, folder of its model, the rest."""
 _IP_ADAPTER: Final = "FILE=PICTURE[:STRENGTH]"
 _IP_ADAPTER_HELP: Final = "An IP-Adapter and a reference picture; may be repeated, with the same file for several pictures."
 _PICTURE: Final = re.compile(r"(.+?)(?::(\d*\.?\d+)(?::(\d*\.?\d+)-(\d*\.?\d+))?)?", re.DOTALL)
@@ -248,15 +248,19 @@ def _preprocessed(text: str) -> tuple[dict[str, Any], str]:
     found = _PREPROCESSOR.fullmatch(text)
     if found is None or _is_file(text):
         return {}, text
-    name, low, high, resolution, resize, model, rest = found.groups()
+    name, low, high, resolution, resize, mode, model, rest = found.groups()
     if resize is not None and resize not in get_args(Resize):
         raise HalftoneError("setting-bad-value", name="--control", value=f"resize={resize}", allowed=either(*get_args(Resize)))
+    if mode is not None and mode not in get_args(ControlMode):
+        usable = either(*get_args(ControlMode))
+        raise HalftoneError("setting-bad-value", name="--control", value=f"mode={mode}", allowed=usable)
     fields: dict[str, Any] = {
         "preprocessor": name,
         "threshold_a": None if low is None else float(low),
         "threshold_b": None if high is None else float(high),
         "resolution": None if resolution is None else int(resolution),
         "resize": resize,
+        "mode": mode,
         "preprocessor_model": None if model is None else absolute(model),
     }
     return {field: value for field, value in fields.items() if value is not None}, rest

@@ -33,13 +33,14 @@ def control_word(control: Control) -> str:
 
 def _preprocessor(control: Control) -> str:
     resize = "" if control.resize == "stretch" else f",resize={control.resize}"
-    if control.preprocessor == NONE and not resize:
+    mode = "" if control.mode == "balanced" else f",mode={control.mode}"
+    if control.preprocessor == NONE and not resize and not mode:
         return ""
     resolution = "" if control.resolution is None else f",res={control.resolution}"
     model = "" if control.preprocessor_model is None else f",model={control.preprocessor_model}"
     changed = (control.threshold_a, control.threshold_b) != (None, None)
     numbers = "".join(f",{value!r}" for value in control.thresholds) if changed else ""
-    return f"{control.preprocessor}{numbers}{resolution}{resize}{model}:"
+    return f"{control.preprocessor}{numbers}{resolution}{resize}{mode}{model}:"
 
 
 def command_line(*words: str) -> str:

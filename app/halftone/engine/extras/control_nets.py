@@ -6,7 +6,8 @@ called.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
 
@@ -18,6 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from halftone.contract.request import Control
+from halftone.contract.vocabulary import ControlMode
 from halftone.engine.extras.lllite import LightNet
 from halftone.engine.patches.lights import Lights, Shown, lit
 from halftone.engine.weights.calls import Within, plainly
@@ -27,11 +29,52 @@ _BESIDE: Final = "down_block_additional_residuals"
 _MIDDLE: Final = "mid_block_additional_residual"
 _INSIDE: Final = "down_intrablock_additional_residuals"
 
+_SOFT: Final = 0.825
+"""A soft residual counts so much less for each that stands behind it, of the 13 that a UNet of SD 1.x takes."""
+_SOFT_FEATURES: Final = (0.25, 0.62, 0.825, 1.0)
+"""The same of a T2I-Adapter's features. Both from Mikubill/sd-webui-controlnet, scripts/hook.py."""
+_LAST: Final = 12
+
 Residuals = tuple[Sequence[torch.Tensor], torch.Tensor]
 """Of the way down, one by one, and of the middle."""
 
 
-class AdapterNet(ControlNetModel):
+class Weighed:
+    """A network whose residuals count as the mode of its control says. unprompted: rows at the start of a call that are for the
+    negative prompt.
+    """
+
+    control_mode: ControlMode = "balanced"
+    unprompted: int = 0
+
+    def weighed(self, made: Residuals, features: int = 0) -> Residuals:
+        """features: tensors that go into the UNet's blocks; its middle gets nothing then."""
+        if self.control_mode == "balanced":
+            return made
+        *down, middle = (*made[0], made[1])
+        if features:
+            return [self._own(one, scale) for one, scale in zip(down, _SOFT_FEATURES, strict=False)], middle
+        *down, middle = (self._own(one, _SOFT ** (_LAST - index)) for index, one in enumerate((*down, middle)))
+        return down, middle
+
+    def _own(self, residual: torch.Tensor, scale: float) -> torch.Tensor:
+        scaled = residual * scale
+        if self.control_mode != "control" or not self.unprompted:
+            return scaled
+        return torch.cat([torch.zeros_like(scaled[: self.unprompted]), scaled[self.unprompted :]])
+
+
+class PlainNet(Weighed, ControlNetModel):
+    """A ControlNet for a UNet."""
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - `return_dict` is never True here
+        self, *args: Any, **kwargs: Any
+    ) -> Residuals:
+        kwargs["return_dict"] = False
+        return self.weighed(cast("Residuals", super().forward(*args, **kwargs)))
+
+
+class AdapterNet(Weighed, ControlNetModel):
     """A T2I-Adapter. Its parameters have the names that they have in diffusers' T2IAdapter."""
 
     @register_to_config
@@ -66,10 +109,11 @@ class AdapterNet(ControlNetModel):
         config = cast("Any", self.config)
         shown = controlnet_cond if config.in_channels != 1 else controlnet_cond.mean(dim=1, keepdim=True)
         made = self.adapter(_whole(shown, config.downscale_factor))
-        return [feature * conditioning_scale for feature in made], sample.new_zeros(len(sample), 1, 1, 1)
+        features = [feature * conditioning_scale for feature in made]
+        return self.weighed((features, sample.new_zeros(len(sample), 1, 1, 1)), len(features))
 
 
-class UnionNet(ControlNetModel):
+class UnionNet(Weighed, ControlNetModel):
     """A ControlNet Union that is given one picture, of one kind. Its parameters have the names of diffusers'
     ControlNetUnionModel. mode: the kind, as a number.
     """
@@ -105,7 +149,7 @@ class UnionNet(ControlNetModel):
             guess_mode=guess_mode,
             return_dict=False,
         )
-        return cast("Residuals", made)
+        return self.weighed(cast("Residuals", made))
 
 
 # diffusers reads from it what a configuration may hold
@@ -164,10 +208,33 @@ def modes_of(net: Any, controls: Sequence[Control]) -> list[int | None]:
 
 
 def set_modes(net: Any, controls: Sequence[Control]) -> None:
-    """Tell each ControlNet Union of what kind its picture is."""
+    """Tell each what its control says: a ControlNet Union of what kind its picture is, every one its mode."""
     for one, mode in zip(getattr(net, "nets", [net]), modes_of(net, controls), strict=True):
         if isinstance(one, UnionNet) and mode is not None:
             one.mode = mode
+    for one, control in zip(getattr(net, "nets", [net]), controls, strict=True):
+        if isinstance(one, Weighed):
+            one.control_mode = control.mode
+
+
+def prompted(net: nn.Module | None, unprompted: int) -> Within:
+    """What a call of ControlNets runs in whose first rows are for the negative prompt. unprompted: how many."""
+    several = [one for one in getattr(net, "nets", [net]) if isinstance(one, Weighed) and one.control_mode == "control"]
+    if any(cast("Any", one).config.global_pool_conditions for one in several):  # the pipeline calls these for the prompt alone
+        return plainly
+    return partial(_prompted, unprompted=unprompted) if several and unprompted else plainly
+
+
+@contextmanager
+def _prompted(net: nn.Module, unprompted: int) -> Generator[None]:
+    several = [one for one in getattr(net, "nets", [net]) if isinstance(one, Weighed)]
+    for one in several:
+        one.unprompted = unprompted
+    try:
+        yield
+    finally:
+        for one in several:
+            one.unprompted = 0
 
 
 def features_of(net: Any) -> int:

@@ -21,7 +21,7 @@ from halftone.contract.request import Control
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.basics.tensors import NAMES
-from halftone.engine.extras.control_nets import AdapterNet, ControlNets, UnionNet, set_modes
+from halftone.engine.extras.control_nets import AdapterNet, ControlNets, PlainNet, UnionNet, set_modes
 from halftone.engine.extras.derived_controls import with_own_weights
 from halftone.engine.extras.lllite import LightNet
 from halftone.engine.extras.vae import held
@@ -53,13 +53,12 @@ from halftone.library.files.header import read_header, used_files
 log = logging.getLogger(__name__)
 
 _SEVERAL: Final = {
-    UNETS: "MultiControlNetModel",
     "SD3ControlNetModel": "SD3MultiControlNetModel",
     "FluxControlNetModel": "FluxMultiControlNetModel",
     "QwenImageControlNetModel": "QwenImageMultiControlNetModel",
     "HunyuanDiT2DControlNetModel": "HunyuanDiT2DMultiControlNetModel",
 }
-_OWN: Final[dict[str, Any]] = {T2I: AdapterNet, UNION: UnionNet, LLLITE: LightNet}
+_OWN: Final[dict[str, Any]] = {UNETS: PlainNet, T2I: AdapterNet, UNION: UnionNet, LLLITE: LightNet}
 """Class in diffusers -> the one here that is called as a ControlNet is."""
 _ALONE: Final = ("SanaPipeline", "HunyuanDiTPipeline")
 """Pipelines whose kin with a ControlNet diffusers' table of tasks leaves out."""

@@ -25,7 +25,7 @@ from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Keeper, Snapshot
 from halftone.engine.basics.tensors import as_dtype, first_floating, map_tensors, tensors_in
 from halftone.engine.basics.wrapping import replaced
-from halftone.engine.extras.control_nets import parted
+from halftone.engine.extras.control_nets import parted, prompted
 from halftone.engine.loading.load import Loaded
 from halftone.engine.sampling.composition import controlled, denoised, together
 from halftone.engine.sampling.hooks import Decoded, Hooks, StepFailed, decoded, is_in_range
@@ -42,6 +42,7 @@ from halftone.engine.weights.calls import Call, both
 from halftone.engine.weights.parts import role
 from halftone.engine.weights.precision import invoke
 from halftone.health.faults import forget_frames, is_out_of_memory
+from halftone.library.add_ons.controlnets import CONTROLNET
 from halftone.library.prompts.prompt_syntax import OWN, Rules
 from halftone.measure.late import Pacer
 from halftone.measure.randomness import undisturbed
@@ -328,6 +329,8 @@ class Flight:
                     now.enter()
                     self.hooks.on_phase("denoise")
                 within = both(lit, self._steering.within(name, self._place))
+                if name == CONTROLNET:
+                    within = prompted(self.loaded.controlnet, self._unprompted(args))
                 call = Call(name, "forward", *self._keep((args, kwargs)), step=now.step - now.began, within=within)
                 result = self._computed(call, original, args, kwargs)
                 self._blank[name] = self._shapes[place] = map_tensors(result, _shape)
@@ -387,6 +390,12 @@ class Flight:
         args, kwargs = self._steering.own_part(call, result, self.reading.composition)
         further = replace(call, args=args, kwargs=kwargs, within=wanted.within)
         return difference(result, self._computed(further, original, args, kwargs), wanted.strength)
+
+    def _unprompted(self, args: tuple[Any, ...]) -> int:
+        """Rows at the start of a call that are for the negative prompt."""
+        count, now = len(args[0]) if args else 0, self.reading.composition
+        guided = getattr(self.loaded.pipe, "do_classifier_free_guidance", False) and (now is None or now.is_pair(count))
+        return count // 2 if guided else 0
 
     def _place(self) -> Place:
         done = self._pass.step - self._pass.began

@@ -14,7 +14,7 @@ from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.parameters import check_range
 from halftone.contract.request import Control
 from halftone.contract.wording import Words
-from halftone.library.add_ons.control_kinds import UNION, UNION_MARK, check_kind, kinds_of, union_config
+from halftone.library.add_ons.control_kinds import UNION, check_kind, kinds_of, union_config
 from halftone.library.add_ons.lllite import LLLITE, light_config, light_names, light_parts, unread_light
 from halftone.library.add_ons.named_files import config_in, reading, weights_in
 from halftone.library.add_ons.t2i_adapters import T2I, adapter_config, adapter_names, adapter_traits, unread_adapter
@@ -92,6 +92,12 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         config = config_of(control.path)
         kind = str(config["_class_name"])
+        if control.mode != "balanced" and kind not in (UNETS, T2I, UNION):
+            name, allowed = (
+                Words("The control mode of {0}", (control.name,)),
+                Words("balanced, as ControlNets of its kind have no other"),
+            )
+            raise HalftoneError("setting-bad-value", name=name, value=control.mode, allowed=allowed)
         if kind != wanted and model.family not in OTHERS.get(kind, ()):
             raise _other_base(control, model, Words("its class is {0}, and this model needs {1}", (kind, wanted)))
         needed = _traits(own)
@@ -195,6 +201,8 @@ def _control_name(name: str, last: int) -> str:
         index = int(match[1])
         place = "conv_in" if index == 0 else "conv_out" if index == last else f"blocks.{index // 2 - 1}"
         return f"controlnet_cond_embedding.{place}.{match[2]}"
+    if name.startswith("transformer_layes."):  # of a Union, as ComfyUI's class spells it
+        return name.replace(".attn.in_proj.", ".attn.in_proj_")
     if match := _ZERO.fullmatch(name):
         return f"controlnet_down_blocks.{match[1]}.{match[2]}"
     return name.replace("middle_block_out.0.", "controlnet_mid_block.")
@@ -265,8 +273,6 @@ def _unread(found: Recognised, header: Header) -> Words | None:
     if _holds_lights(header):
         return unread_light({tensor.name: tensor.shape for tensor in header.tensors})
     names = {tensor.name for tensor in header.tensors}
-    if UNION_MARK in names and not any(name.startswith("controlnet_down_blocks.") for name in names):
-        return Words("it is a ControlNet Union in ComfyUI's names, and Halftone reads only those of diffusers")
     if found.family in BY_NAME and found.family not in CLASSES:
         return Words("Halftone has no ControlNet for {0} models", (found.family,))
     kind = CLASSES.get(found.family, UNETS)
