@@ -20,6 +20,15 @@ MACHINES: Final = {"linux-x86_64": "amd64", "linux-aarch64": "arm64"}
 """Target -> its name in Debian."""
 _LEVEL: Final = 6
 """Of xz."""
+_OVERRIDES: Final = {
+    "arm64": {
+        "usr/share/lintian/overrides/halftone": Entry(
+            b"# uv's own wheel for ARM is linked against musl, statically\n"
+            b"halftone: statically-linked-binary [usr/lib/halftone/uv/uv]\n"
+        )
+    }
+}
+"""Debian's name of a machine -> what lintian may find in its package, and why."""
 _HERE: Final = os.path.join(ROOT, "installer", "packaging", "linux")
 _SUMMARY: Final = "generate pictures on your own GPU, never a black one without a reason"
 _DESCRIPTION: Final = """\
@@ -65,7 +74,7 @@ def write_package(program: Mapping[str, Entry], machine: str, made: Release, pat
     """Write a package whose program's folder holds these files. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as root:
         files = {f"{PROGRAM}/{name}": entry for name, entry in program.items()}
-        files |= desktop_files(made) | _documents(made)
+        files |= desktop_files(made) | _documents(made) | _OVERRIDES.get(machine, {})
         starter = template("halftone.sh", made, PROGRAM=f"/{PROGRAM}", STARTER="halftone")
         files["usr/bin/halftone"] = Entry(starter, runs=True)
         files["DEBIAN/control"] = Entry(_control(machine, made, files))
