@@ -170,5 +170,6 @@ def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: 
         digest = hashlib.sha256(msgspec.msgpack.encode((prints[0].files, saved.numerics, depth))).hexdigest()[:_DIGITS]
         output = str(folder.absolute() / f"{Path(prints[0].name).stem}-{digest[:8]}.json")
         command = Examine(job=digest, model=facts.id, depth=depth, numerics=saved.numerics)
-        wanted.append(_filed(f"check-{digest}", user, output, command, prints, b"examine"))
+        key = f"check-{hashlib.sha256(os.fsencode(output)).hexdigest()[:_DIGITS]}"  # another folder gets reports of its own
+        wanted.append(_filed(key, user, output, command, prints, b"examine"))
     return wanted, left

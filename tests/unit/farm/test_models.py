@@ -172,6 +172,12 @@ def test_checks_of_a_library_name_what_they_leave_out(tmp_path: Path) -> None:
     assert len(left) == 1
 
 
+def test_a_check_with_another_folder_is_another_job(tmp_path: Path) -> None:
+    here, there = (checks([POCKET], folder, "quick", "ann", Settings())[0][0].job for folder in (tmp_path, tmp_path.parent))
+    again = checks([POCKET], tmp_path, "quick", "bob", Settings())[0][0].job
+    assert (here.key == again.key, here.key == there.key) == (True, False)
+
+
 def test_nothing_of_the_farm_but_its_cluster_imports_ray() -> None:
     """The contract of import-linter draws the border; this shows that the command line runs without Ray."""
     for name in ("cli.farm.group", "farm.head", "farm.node", "farm.serving"):
