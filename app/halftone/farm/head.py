@@ -38,6 +38,8 @@ _AGAIN_SECONDS: Final = 20.0
 """After so long a card is asked again about a kind of jobs: other programs may have left its memory, or need it now."""
 _COPY_SECONDS: Final = 600.0
 """After so long models that could not be copied to a node are sent again."""
+_ASKED: Final = 8
+"""Kinds in a question: the first lease must not wait until all models of a large library were hashed."""
 _AHEAD: Final = 1
 """Jobs that a card still has when it gets the next lease, so that it never waits."""
 _DEADLY: Final[frozenset[ErrorCode]] = frozenset({"worker-lost", "worker-given-up", "device-lost"})
@@ -240,7 +242,10 @@ class Head:
             kinds = tuple(one for one in kinds if one.kind != node.copied)
         old = [one for one in kinds if (card, one.kind) in node.weighed and not self._is_fresh(node.weighed[card, one.kind])]
         new = [one for one in kinds if (card, one.kind) not in node.weighed]
-        if asked := old or new:  # not at once: the models of new kinds may have to be hashed first
+        old.sort(key=lambda one: node.weighed[card, one.kind].at)
+        is_fed = any(self._fits(node, card, one.kind) for one in kinds)
+        # old ones apart from new ones, whose models may have to be hashed first
+        if asked := (new or old if is_fed else old or new)[:_ASKED]:
             node.asked[card] = frozenset(one.kind for one in asked)
             node.asking[card] = asyncio.create_task(self._weigh(node, card, asked))
             node.answers_soon = time.monotonic() + _TAKE_SECONDS  # an idle card need not wait longer for its first lease

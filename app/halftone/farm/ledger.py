@@ -398,9 +398,11 @@ class Ledger:
         return tuple(map(_job, rows))
 
     def open_kinds(self) -> tuple[Kind, ...]:
-        """The kinds of which jobs wait."""
+        """The kinds of which jobs wait, those of the user whose turn it is first, then the longest waiting."""
         rows = self._database.execute(
-            "SELECT kind, command, prints FROM kind WHERE kind IN (SELECT DISTINCT kind FROM job WHERE state = 'waiting')"
+            "SELECT kind, command, prints FROM kind JOIN"
+            " (SELECT kind, MIN(pictures) AS turn, MIN(number) AS first FROM job JOIN had USING (user) WHERE state = 'waiting'"
+            " GROUP BY kind) USING (kind) ORDER BY turn, first"
         )
         return tuple(Kind(kind, _command.decode(command), _prints.decode(prints)) for kind, command, prints in rows)
 

@@ -33,7 +33,7 @@ from halftone.contract.messages import (
 from halftone.contract.wire import pack
 from halftone.farm.copying import Piece, Receiver, copies_folder
 from halftone.farm.fitting import free_bytes, misfit
-from halftone.farm.prints import ModelPrint, OwnModels, own_folders, with_paths
+from halftone.farm.prints import Listing, ModelPrint, OwnModels, own_folders, with_paths
 from halftone.farm.talk import Card, NodeFacts, Task, Told
 from halftone.session.workers.headless import LoopLink
 from halftone.settings.store import load
@@ -53,6 +53,7 @@ class _CardWorker:
         self.device = device
         self.memory: MemoryFacts | None = None
         self.broken: ErrorFacts | None = None
+        self.listing: Listing | None = None
 
 
 class Node:
@@ -87,7 +88,10 @@ class Node:
     async def weigh(self, card: str, tasks: tuple[Task, ...]) -> tuple[ErrorFacts | None, ...]:
         """Whether the card's free memory holds each task, by Halftone's forecast, and whether its models are here."""
         worker = self._workers[card]
-        return await asyncio.to_thread(lambda: tuple(self._misfit(worker, task) for task in tasks))
+        if worker.listing is None or worker.listing.is_old:
+            worker.listing = self._models.listing()
+        listing = worker.listing
+        return await asyncio.to_thread(lambda: tuple(self._misfit(worker, task, listing) for task in tasks))
 
     async def lacks(self, model: ModelPrint) -> bool:
         try:
@@ -99,6 +103,8 @@ class Node:
     async def receive(self, piece: Piece) -> ErrorFacts | None:
         try:
             await asyncio.to_thread(self._receiver.take, piece)
+            for worker in self._workers.values():
+                worker.listing = None
         except HalftoneError as error:
             return error.as_facts()
         return None
@@ -167,18 +173,18 @@ class Node:
         worker.link.arrived = lambda event, blob: self._hear(worker, event, blob)
         return worker
 
-    def _misfit(self, worker: _CardWorker, task: Task) -> ErrorFacts | None:
+    def _misfit(self, worker: _CardWorker, task: Task, listing: Listing) -> ErrorFacts | None:
         assert worker.device is not None
         try:
-            command = self._here(task, worker.device.id)
+            command = self._here(task, worker.device.id, listing)
             misfit(command, worker.device, worker.memory)
         except HalftoneError as error:
             return error.as_facts()
         return None
 
-    def _here(self, task: Task, card: str) -> Generate | Examine:
+    def _here(self, task: Task, card: str, listing: Listing | None = None) -> Generate | Examine:
         """The command with this node's own paths. Raises HalftoneError farm-model."""
-        places = {one.path: self._models.find(one) for one in task.prints}
+        places = {one.path: self._models.find(one, listing) for one in task.prints}
         command = task.command
         if isinstance(command, Examine):
             return replace(command, job=task.name, model=places.get(command.model, command.model), device=card)

@@ -1,7 +1,8 @@
 """By what a model is recognised on another machine: the hashes of its files."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ from halftone.settings.store import Settings
 
 _WHOLE: Final = 64
 """Digits of a whole SHA-256."""
+_KEPT: Final = 10
+"""A listing counts for so many times the time that it took."""
 
 
 class FilePrint(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +119,61 @@ def own_folders(settings: Settings) -> tuple[str, ...]:
     return (*settings.model_folders, *settings.lora_folders, *settings.embedding_folders, *settings.upscaler_folders)
 
 
+class Listing:
+    """What lies in folders, walked once, when it is first asked for, and hashed no further than it must be. For one thread."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._folders = folders
+        self._good_until = float("inf")
+        self._sizes: dict[int, list[str]] | None = None
+        self._names: dict[str, list[str]] = {}
+        self._hashed: dict[tuple[str, int], dict[str, list[str]]] = {}
+        """(name of a file in a model, size) -> its digest -> the models whose file has it, as far as they were hashed."""
+        self._unhashed: dict[tuple[str, int], Iterator[str]] = {}
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is time to walk again: walks take a tenth of the time at most."""
+        return time.monotonic() > self._good_until
+
+    def models_like(self, wanted: ModelPrint) -> Iterator[str]:
+        """The models whose largest file has the same contents; files are hashed until the caller has seen enough."""
+        mark = max(wanted.files, key=lambda one: one.size)
+        key = mark.name, mark.size
+        known = self._hashed.setdefault(key, {})
+        yield from tuple(known.get(mark.digest, ()))
+        for model in self._unhashed.setdefault(key, self._of_size(mark)):
+            digest = model_hash(_file(model, mark), _WHOLE, lambda: False)
+            known.setdefault(digest, []).append(model)
+            if digest == mark.digest:
+                yield model
+
+    def namesakes(self, wanted: ModelPrint) -> list[str]:
+        self._walked()
+        first = wanted.files[0]
+        return [path for path in self._names.get(wanted.name, ()) if os.path.isfile(_file(path, first))]
+
+    def _of_size(self, file: FilePrint) -> Iterator[str]:
+        """Models that have a file of this name and size, each once."""
+        end = os.sep + file.name.replace("/", os.sep) if file.name else ""
+        return iter([path.removesuffix(end) for path in self._walked().get(file.size, ()) if path.endswith(end)])
+
+    def _walked(self) -> dict[int, list[str]]:
+        """Size -> files."""
+        if self._sizes is None:
+            began, self._sizes = time.monotonic(), {}
+            for root in dict.fromkeys(map(os.path.expanduser, self._folders)):
+                for folder, folders, names in os.walk(root, followlinks=True):
+                    folders[:] = sorted(name for name in folders if not is_unfinished(name))
+                    self._names.setdefault(file_name(folder), []).append(folder)
+                    for path in (os.path.join(folder, name) for name in sorted(names)):
+                        self._names.setdefault(file_name(path), []).append(path)
+                        self._sizes.setdefault(_size(path), []).append(path)
+            now = time.monotonic()
+            self._good_until = now + _KEPT * (now - began)
+        return self._sizes
+
+
 class OwnModels:
     """The models of a node, found by the hashes of their files. folders: asked for at each search."""
 
@@ -123,46 +181,38 @@ class OwnModels:
         self._folders = folders
         self._found: dict[tuple[FilePrint, ...], str] = {}
 
-    def find(self, wanted: ModelPrint) -> str:
+    def listing(self) -> Listing:
+        """What the folders hold now, for several searches."""
+        return Listing(self._folders())
+
+    def find(self, wanted: ModelPrint, listing: Listing | None = None) -> str:
         """The path of this very model here. Raises HalftoneError farm-model: it is missing, or another one has its name."""
-        known = self._found.get(wanted.files)
-        if known is not None and self._is(known, wanted):
+        known = POCKET if wanted.path == POCKET else self._found.get(wanted.files)
+        if known is not None and _is(known, wanted):
             return known
-        namesake = ""
-        for path in self._candidates(wanted):
-            if self._is(path, wanted):
-                self._found[wanted.files] = path
-                return path
-            namesake = path if file_name(path) == wanted.name or path == POCKET else namesake
-        if namesake:
-            why = Words("the model of this name at {0} is another one: its contents differ", (namesake,))
+        listing = listing or self.listing()
+        here = next((path for path in listing.models_like(wanted) if _is(path, wanted)), None)
+        if here is not None:
+            self._found[wanted.files] = here
+            return here
+        if namesakes := [known] if known == POCKET else listing.namesakes(wanted):
+            why = Words("the model of this name at {0} is another one: its contents differ", (namesakes[-1],))
         else:
             why = Words("no model folder of this node has a file with its contents")
         raise HalftoneError("farm-model", name=wanted.name, why=why)
 
-    def _candidates(self, wanted: ModelPrint) -> Iterable[str]:
-        """Paths of the same kind and the same size, or the same name."""
-        if wanted.path == POCKET:
-            return [POCKET]
-        first = wanted.files[0]
-        found = list[str]()
-        for root in self._folders():
-            for folder, folders, names in os.walk(os.path.expanduser(root), followlinks=True):
-                folders[:] = sorted(name for name in folders if not is_unfinished(name))
-                if wanted.is_folder:
-                    found += [folder] if os.path.isfile(os.path.join(folder, first.name)) else []
-                    continue
-                paths = (os.path.join(folder, name) for name in sorted(names))
-                found += [path for path in paths if file_name(path) == wanted.name or _size(path) == first.size]
-        return dict.fromkeys(found)
 
-    def _is(self, path: str, wanted: ModelPrint) -> bool:
-        """Whether every file is there with the same contents; sizes are compared first, as hashing takes long."""
-        root = resources() / POCKET if path == POCKET else Path(path)
-        files = [(str(root / one.name) if one.name else str(root), one) for one in wanted.files]
-        if any(_size(file) != one.size for file, one in files):
-            return False
-        return all(model_hash(file, _WHOLE, lambda: False) == one.digest for file, one in files)
+def _is(path: str, wanted: ModelPrint) -> bool:
+    """Whether every file is there with the same contents; sizes are compared first, as hashing takes long."""
+    files = [(_file(path, one), one) for one in wanted.files]
+    if any(_size(file) != one.size for file, one in files):
+        return False
+    return all(model_hash(file, _WHOLE, lambda: False) == one.digest for file, one in files)
+
+
+def _file(path: str, file: FilePrint) -> str:
+    root = str(resources() / POCKET) if path == POCKET else path
+    return os.path.join(root, *file.name.split("/")) if file.name else root
 
 
 def _size(path: str) -> int:

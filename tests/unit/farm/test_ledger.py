@@ -254,6 +254,16 @@ def test_users_take_turns(ledger: Ledger, tmp_path: Path) -> None:
     assert leased(ledger) == {}
 
 
+def test_kinds_of_the_user_whose_turn_it_is_are_asked_about_first(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.submit([one for n in range(3) for one in jobs(tmp_path, f"a{n}", user="ann", kind=f"z{n}")])
+    assert [kind.kind for kind in ledger.open_kinds()] == ["z0", "z1", "z2"]
+    ledger.lease("n", "cpu", ("z1",), 1, 60.0)
+    ledger.submit(jobs(tmp_path, "b", user="bob", kind="y"))
+    first = ledger.lease("n", "cpu", ("z0",), 1, 60.0)
+    assert first is not None
+    assert [kind.kind for kind in ledger.open_kinds()] == ["y", "z2"]
+
+
 def test_a_card_gets_only_the_kinds_that_fit(ledger: Ledger, tmp_path: Path) -> None:
     ledger.submit(jobs(tmp_path, "large", kind="too large"))
     assert leased(ledger) == {}

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from halftone.contract.vocabulary import POCKET
 from halftone.farm.fitting import free_bytes, misfit
 from halftone.farm.jobs import checks, read_jobs
 from halftone.farm.ledger import Wanted
-from halftone.farm.prints import OwnModels, models_of, print_of, with_paths
+from halftone.farm.prints import ModelPrint, OwnModels, models_of, print_of, with_paths
+from halftone.library.files.model_hash import model_hash
 from halftone.settings.store import Settings
 
 CARD = DeviceFacts(id="cuda:0", backend="cuda", name="A card", memory_total=8 * 10**9)
@@ -70,6 +72,38 @@ def test_a_folder_is_matched_by_all_its_files(tmp_path: Path) -> None:
     file(tmp_path / "node" / "m" / "unet" / "w.safetensors", b"weightS")
     with pytest.raises(HalftoneError, match="differ"):
         models.find(wanted)
+
+
+def test_several_searches_walk_the_folders_once_and_hash_no_more_than_they_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, hashed = list[ModelPrint](), list[str]()
+    for number in range(20):  # files of one size, and folders whose largest files are
+        for place in ("head", "node"):
+            contents = f"weights {number:02}".encode()
+            file(tmp_path / place / f"{number}.safetensors", contents)
+            file(tmp_path / place / f"m{number}" / "model_index.json", json.dumps({"unet": ["diffusers", "X"]}).encode())
+            file(tmp_path / place / f"m{number}" / "unet" / "w.safetensors", b"of a folder, which is larger, " + contents)
+        wanted += [print_of(str(tmp_path / "head" / name)) for name in (f"{number}.safetensors", f"m{number}")]
+
+    def counted(path: str, signs: int, stop: Callable[[], bool]) -> str:
+        hashed.append(path)
+        return model_hash(path, signs, stop)
+
+    monkeypatch.setattr("halftone.farm.prints.model_hash", counted)
+    models = OwnModels(lambda: [str(tmp_path / "node")])
+    listing = models.listing()
+    assert [Path(models.find(one, listing)).name for one in wanted] == [one.name for one in wanted]
+    assert len(hashed) == 20 + 20 + 20 + 2 * 20  # each file once to look for it; each model whole, to be sure of it
+    twin = tmp_path / "node" / "twin"  # its largest file is that of a model that was found
+    file(twin / "model_index.json", json.dumps({"unet": ["diffusers", "Y"]}).encode())
+    file(twin / "unet" / "w.safetensors", b"of a folder, which is larger, weights 03")
+    assert models.find(print_of(str(twin))) == str(twin)
+    late = print_of(str(file(tmp_path / "head" / "late.safetensors", b"late weights")))
+    file(tmp_path / "node" / "late.safetensors", b"late weights")
+    with pytest.raises(HalftoneError, match="no model folder"):
+        models.find(late, listing)
+    assert models.find(late)
 
 
 def test_pocket_is_here() -> None:
