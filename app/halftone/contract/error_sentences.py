@@ -334,6 +334,11 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Choose a folder with a depth model of transformers, such as Depth Anything or DPT, with config.json, "
         "preprocessor_config.json and model.safetensors.",
     ),
+    "preprocessor-pose-model": (
+        "The preprocessor cannot find a pose with {path}: {detail}.",
+        "Choose a folder with a ViTPose model of transformers, with config.json, preprocessor_config.json and model.safetensors. "
+        "A detector of people, such as RT-DETR, may lie in its subfolder detector.",
+    ),
     "control-unsupported": (
         "{model} cannot use this ControlNet: {detail}.",
         "Remove it, or choose another model.",

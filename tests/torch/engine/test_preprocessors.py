@@ -27,7 +27,7 @@ from transformers import (
 
 from halftone.client.command import worker_environment
 from halftone.contract.errors import HalftoneError
-from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
+from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.request import Control
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import prepared
@@ -50,10 +50,12 @@ def test_each_draws_what_the_extension_of_a1111_draws(case: str) -> None:
 
 
 def test_the_references_name_all_that_need_no_model() -> None:
-    assert {case.split(" ")[0] for case in REFERENCES} == PREPROCESSORS.keys() - {NONE, DEPTH}
+    assert {case.split(" ")[0] for case in REFERENCES} == {
+        name for name, known in PREPROCESSORS.items() if not known.has_model
+    } - {NONE}
 
 
-@pytest.mark.parametrize("name", [name for name in PREPROCESSORS if name != DEPTH])
+@pytest.mark.parametrize("name", [name for name, known in PREPROCESSORS.items() if not known.has_model])
 @pytest.mark.parametrize("size", [(96, 64), (64, 128)])
 def test_each_is_given_in_the_size_of_the_result(name: str, size: tuple[int, int]) -> None:
     given = Image.fromarray(shapes(120, 80))
