@@ -8,8 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from PIL import Image
+from tests.helpers.controls import make_net, picture, save_net
 from tests.helpers.drawn_pictures import shapes
+from tests.helpers.engine_runs import check, generate, pixels
+from tests.helpers.read_back import parse_parameters, read_picture
 from transformers import (
     RTDetrConfig,
     RTDetrForObjectDetection,
@@ -26,6 +30,7 @@ from halftone.contract.request import Control
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import pose_notes, prepared
 from halftone.engine.inputs.pose_drawing import drawn_poses, openpose_joints
+from halftone.engine.service import DiffusersEngine
 from halftone.library.add_ons.preprocessors import check_preprocessors
 
 REFERENCES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "poses.json").read_text())
@@ -170,3 +175,22 @@ def test_a_detector_of_other_things_is_refused(tmp_path: Path) -> None:
     (place / "config.json").write_text('{"architectures": ["VitPoseForPoseEstimation"]}')
     with pytest.raises(HalftoneError, match="names no detector of objects"):
         check_preprocessors((control,))
+
+
+def test_a_picture_and_a_check_are_made_with_a_pose(engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path) -> None:
+    folder, shown = _pose_model(tmp_path / "vitpose"), picture(tmp_path / "a.png", 64, 64)
+    net = str(save_net(make_net(models["sd15"]), tmp_path / "net"))
+    control = Control(path=net, image=str(shown), preprocessor="pose", threshold_a=0.05, preprocessor_model=str(folder))
+    plain, _ = generate(engine, models["sd15"], controls=(Control(path=net, image=str(shown)),))
+    posed, _ = generate(engine, models["sd15"], controls=(control,))
+    assert not np.array_equal(pixels(plain), pixels(posed))
+    found = read_picture(Path(posed.images[0].path))
+    said = parse_parameters(found.parameters or "").fields["ControlNet 0"]
+    assert said.startswith("Module: pose, Model: net, ")
+    assert "Threshold A: 0.05" in said
+    assert "Preprocessor Model: vitpose" in said
+    assert "so the control picture of net counts as one person." in (found.receipt or "")
+    assert str(tmp_path) not in (found.receipt or "")
+    made_up = replace(control, image="", preprocessor_model=str(_pose_model(tmp_path / "blind", spread=0.0)))
+    report, _ = check(engine, models["sd15"], controls=(made_up,))
+    assert report.controls == (made_up,)

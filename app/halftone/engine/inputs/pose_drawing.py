@@ -75,4 +75,4 @@ def _draw_limb(canvas: Pixels, begin: tuple[float, float], end: tuple[float, flo
     middle = int((begin[0] + end[0]) / 2), int((begin[1] + end[1]) / 2)
     axes = int(math.hypot(across, down) / 2), _HALF_WIDTH
     outline = cv2.ellipse2Poly(middle, axes, int(math.degrees(math.atan2(down, across))), 0, 360, 1)
-    cv2.fillConvexPoly(canvas, outline, colour)
+    cv2.fillConvexPoly(canvas, np.array(outline), colour)

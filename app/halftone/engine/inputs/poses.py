@@ -34,9 +34,8 @@ def pose_picture(picture: Pixels, resolution: int, folder: str, threshold: float
     Raises HalftoneError preprocessor-pose-model, and preprocessor-failed where there is nothing to draw.
     """
     shown = Image.fromarray(at_resolution(picture, resolution))
-    boxes: list[Box] = (
-        _people(shown, str(Path(folder) / DETECTOR)) if has_detector(folder) else [(0.0, 0.0, *map(float, shown.size))]
-    )
+    whole: Box = (0.0, 0.0, float(shown.width), float(shown.height))
+    boxes = _people(shown, str(Path(folder) / DETECTOR)) if has_detector(folder) else [whole]
     found = [openpose_joints(points, scores, threshold, shown.size) for points, scores in _keypoints(shown, boxes, folder)]
     if not any(joint for joints in found for joint in joints):
         raise _nothing(Words("no joint scores above {0}", (f"{threshold:g}",)))
