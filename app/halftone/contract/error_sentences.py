@@ -330,7 +330,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Choose another picture, a lower resolution or another preprocessor.",
     ),
     "preprocessor-model": (
-        "The preprocessor cannot draw a depth map with {path}: {detail}.",
+        "The preprocessor cannot use {path} as a depth model: {detail}.",
         "Choose a folder with a depth model of transformers, such as Depth Anything or DPT, with config.json, "
         "preprocessor_config.json and model.safetensors.",
     ),

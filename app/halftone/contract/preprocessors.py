@@ -6,6 +6,7 @@ from halftone.contract.wording import Words
 
 NONE: Final = "none"
 DEPTH: Final = "depth"
+NORMAL: Final = "normal"
 POSE: Final = "pose"
 RESOLUTIONS: Final = (64, 2048)
 """The shorter edge that a preprocessor works at."""
@@ -47,6 +48,7 @@ PREPROCESSORS: Final[dict[str, Preprocessor]] = {
     "recolor_luminance": Preprocessor(Words("Luminance"), _GAMMA, scaled=False),
     "recolor_intensity": Preprocessor(Words("Intensity"), _GAMMA, scaled=False),
     DEPTH: Preprocessor(Words("Depth map"), has_model=True),
+    NORMAL: Preprocessor(Words("Normal map"), (Threshold(Words("Background"), 0.4, 0.0, 1.0),), has_model=True),
     POSE: Preprocessor(Words("Pose"), (Threshold(Words("Threshold"), 0.3, 0.0, 1.0),), has_model=True),
 }
 """Numbers and ranges are those of A1111's extension (Mikubill/sd-webui-controlnet), which has none for a pose: that one is the

@@ -33,10 +33,10 @@ _KINDS: Final = {
     "Segmentation": "segment", "Tile": "tile", "Inpaint": "repaint",
 }  # fmt: skip
 """What a Union calls its kinds there, in the order of their numbers."""
-_WITH_A_FOLDER: Final = ("depth", "openpose")
+_WITH_A_FOLDER: Final = ("depth", "normal", "openpose")
 """In the extension's names of preprocessors that need a model here, or that are not here and draw more, such as hands."""
 _FOLDER_NEEDED: Final = (
-    "{0}; a depth map or a pose needs a model's folder, which cannot be named here, so send a finished one with none"
+    "{0}; depth maps, normal maps and poses need a model's folder, which cannot be named here, so send a finished one with none"
 )
 _RESOLUTION: Final = 512
 """Where none is given, or one out of range."""

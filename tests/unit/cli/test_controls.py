@@ -129,10 +129,11 @@ def test_a_request_that_knew_canny_alone_is_read() -> None:
         ({"preprocessor": "canny", "resolution": 8}, "The resolution of the preprocessor canny"),
         ({"preprocessor": "canny", "preprocessor_model": "/m"}, "no model: the preprocessor canny needs none"),
         ({"preprocessor": "depth"}, "a folder with a depth model"),
+        ({"preprocessor": "normal"}, "a folder with a depth model, for instance normal,model=FOLDER:PICTURE"),
         ({"preprocessor": "pose"}, "a folder with a pose model"),
         ({"preprocessor": "pose", "preprocessor_model": "/m/none"}, "find a pose with none: config.json is not there"),
         ({"preprocessor": "pose", "threshold_a": 1.5}, "Threshold of the preprocessor pose"),
-        ({"preprocessor": "depth", "preprocessor_model": "/m/none"}, "with none: config.json is not there"),
+        ({"preprocessor": "depth", "preprocessor_model": "/m/none"}, "use none as a depth model: config.json is not there"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(drawn: dict[str, Any], words: str) -> None:

@@ -73,9 +73,9 @@ def test_what_is_not_here_is_refused_by_its_name(sent: dict[str, Any], said: str
     assert str(caught.value).startswith(said)
 
 
-@pytest.mark.parametrize("module", ["depth", "depth_midas", "pose", "openpose", "openpose_full", "dw_openpose_full"])
+@pytest.mark.parametrize("module", ["depth", "depth_midas", "normal_midas", "pose", "openpose_full", "dw_openpose_full"])
 def test_a_module_that_needs_a_folder_is_refused_for_that(module: str) -> None:
-    with pytest.raises(HalftoneError, match=r"a depth map or a pose needs a model's folder, .* send a finished one with none"):
+    with pytest.raises(HalftoneError, match=r"poses need a model's folder, .* send a finished one with none"):
         made(module=module)
     with pytest.raises(HalftoneError, match=r"or recolor_intensity\.$"):
         made(module="softedge_hed")

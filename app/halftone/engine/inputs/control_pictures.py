@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.preprocessors import DEPTH, NONE, POSE
+from halftone.contract.preprocessors import DEPTH, NONE, NORMAL, POSE
 from halftone.contract.request import Control
 from halftone.contract.vocabulary import Resize
 from halftone.contract.wording import Words
@@ -46,6 +46,10 @@ def prepared(picture: Image.Image, control: Control, size: tuple[int, int]) -> I
         from halftone.engine.inputs.depth_maps import depth_map  # a preview of the others loads no torch
 
         found = depth_map(pixels, resolution, control.preprocessor_model or "")
+    elif control.preprocessor == NORMAL:
+        from halftone.engine.inputs.depth_maps import normal_map
+
+        found = normal_map(pixels, resolution, control.preprocessor_model or "", control.thresholds[0])
     elif control.preprocessor == POSE:
         from halftone.engine.inputs.poses import pose_picture
 

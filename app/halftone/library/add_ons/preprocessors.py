@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.parameters import check_range
-from halftone.contract.preprocessors import DEPTH, NONE, POSE, PREPROCESSORS, RESOLUTIONS
+from halftone.contract.preprocessors import DEPTH, NONE, NORMAL, POSE, PREPROCESSORS, RESOLUTIONS
 from halftone.contract.request import Control
 from halftone.contract.wording import Words, either
 from halftone.library.files.folder import read_json
@@ -16,6 +16,8 @@ _FILES: Final = ("config.json", "preprocessor_config.json", "model.safetensors")
 _NEAR_IS_WHITE: Final = ("depth_anything", "dpt")
 """Kinds of models whose numbers grow towards the camera. Metric ones, such as ZoeDepth and Depth Pro, give distances."""
 _RELATIVE: Final = "relative"
+_OF_MIDAS: Final = "dpt"
+"""The kind of models in whose scale A1111's normal_midas measures slopes."""
 DETECTOR: Final = "detector"
 """The subfolder of a pose model's folder where a detector of people may lie."""
 PERSON: Final = "person"
@@ -37,8 +39,8 @@ def check_preprocessors(controls: Iterable[Control]) -> None:
         for threshold, value in zip(PREPROCESSORS[name].thresholds, control.thresholds, strict=False):
             check_range(Words("{0} of the preprocessor {1}", (threshold.name, name)), value, (threshold.low, threshold.high))
         _check_numbers(control)
-        if name == DEPTH:
-            _check_depth(control.preprocessor_model or "")
+        if name in (DEPTH, NORMAL):
+            _check_depth(name, control.preprocessor_model or "")
         if name == POSE:
             _check_pose(control.preprocessor_model or "")
 
@@ -60,16 +62,19 @@ def _check_numbers(control: Control) -> None:
         raise HalftoneError("setting-bad-value", name="--control", value=control.preprocessor_model, allowed=allowed)
 
 
-def _check_depth(folder: str) -> None:
+def _check_depth(name: str, folder: str) -> None:
     place = Path(folder)
     if not folder:
-        allowed = Words("a folder with a depth model, for instance depth,model=FOLDER:PICTURE")
-        raise HalftoneError("setting-bad-value", name="--control", value=DEPTH, allowed=allowed)
+        allowed = Words("a folder with a depth model, for instance {0},model=FOLDER:PICTURE", (name,))
+        raise HalftoneError("setting-bad-value", name="--control", value=name, allowed=allowed)
     config = _config(place, "preprocessor-model")
     if not any(kind.endswith("ForDepthEstimation") for kind in _architectures(config)):
         raise HalftoneError("preprocessor-model", path=place.name, detail=Words("config.json names no depth model"))
     if config.get("model_type") not in _NEAR_IS_WHITE or config.get("depth_estimation_type", _RELATIVE) != _RELATIVE:
         detail = Words("it measures distances, so near would be black, while ControlNets read near as white")
+        raise HalftoneError("preprocessor-model", path=place.name, detail=detail)
+    if name == NORMAL and config["model_type"] != _OF_MIDAS:
+        detail = Words("a normal map needs a DPT model of MiDaS, as its slopes are measured in the scale of MiDaS")
         raise HalftoneError("preprocessor-model", path=place.name, detail=detail)
 
 

@@ -6,14 +6,14 @@ from typing import Final
 from halftone.contract import limits
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
-from halftone.contract.preprocessors import DEPTH, POSE, PREPROCESSORS
+from halftone.contract.preprocessors import DEPTH, NORMAL, POSE, PREPROCESSORS
 from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.tasks import needs_mask, needs_picture
 from halftone.session.pictures.draft import Draft, extends, is_masked, masks, usable
 
 Problem = Words | ErrorFacts
-_MODELS: Final = {DEPTH: "Choose a depth model for {0}.", POSE: "Choose a pose model for {0}."}
+_MODELS: Final = {**dict.fromkeys((DEPTH, NORMAL), "Choose a depth model for {0}."), POSE: "Choose a pose model for {0}."}
 
 
 def problems(draft: Draft, model: ModelFacts | None) -> dict[str, Problem]:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QLabel, QLayout, QPushButton, QWidget
 
 from halftone.contract.limits import CONTROL_RANGE
-from halftone.contract.preprocessors import DEPTH, NONE, POSE, PREPROCESSORS, RESOLUTIONS, Threshold
+from halftone.contract.preprocessors import DEPTH, NONE, NORMAL, POSE, PREPROCESSORS, RESOLUTIONS, Threshold
 from halftone.contract.request import Control, model_stem
 from halftone.contract.vocabulary import Resize
 from halftone.gui import theme
@@ -50,6 +50,12 @@ def _model_words(net: str) -> dict[str, _ModelWords]:
         DEPTH: _ModelWords(
             tr("Choose a depth model…"),
             tr("A folder with a depth model of transformers, such as Depth Anything"),
+            tr("Choose a depth model"),
+            tr("Depth model of {0}", net),
+        ),
+        NORMAL: _ModelWords(
+            tr("Choose a depth model…"),
+            tr("A folder with a DPT model of transformers, such as MiDaS's DPT-Hybrid"),
             tr("Choose a depth model"),
             tr("Depth model of {0}", net),
         ),
