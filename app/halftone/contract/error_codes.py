@@ -122,6 +122,7 @@ ErrorCode = Literal[
     "control-too-narrow",
     "preprocessor-failed",
     "preprocessor-model",
+    "preprocessor-pose-model",
     "ip-adapter-missing",
     "ip-adapter-not-one",
     "ip-adapter-other-base",

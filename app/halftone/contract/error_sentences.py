@@ -330,9 +330,14 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Choose another picture, a lower resolution or another preprocessor.",
     ),
     "preprocessor-model": (
-        "The preprocessor cannot draw a depth map with {path}: {detail}.",
+        "The preprocessor cannot use {path} as a depth model: {detail}.",
         "Choose a folder with a depth model of transformers, such as Depth Anything or DPT, with config.json, "
         "preprocessor_config.json and model.safetensors.",
+    ),
+    "preprocessor-pose-model": (
+        "The preprocessor cannot find a pose with {path}: {detail}.",
+        "Choose a folder with a ViTPose model of transformers, with config.json, preprocessor_config.json and model.safetensors. "
+        "A detector of people, such as RT-DETR, may lie in its subfolder detector.",
     ),
     "control-unsupported": (
         "{model} cannot use this ControlNet: {detail}.",

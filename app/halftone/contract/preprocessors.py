@@ -6,6 +6,8 @@ from halftone.contract.wording import Words
 
 NONE: Final = "none"
 DEPTH: Final = "depth"
+NORMAL: Final = "normal"
+POSE: Final = "pose"
 RESOLUTIONS: Final = (64, 2048)
 """The shorter edge that a preprocessor works at."""
 
@@ -20,11 +22,14 @@ class Threshold(NamedTuple):
 
 
 class Preprocessor(NamedTuple):
-    """title: as the window calls it. thresholds: none to two. scaled: whether the picture is first brought to a resolution."""
+    """title: as the window calls it. thresholds: none to two. scaled: whether the picture is first brought to a resolution.
+    has_model: whether it runs a model, from a folder of the user's.
+    """
 
     title: Words
     thresholds: tuple[Threshold, ...] = ()
     scaled: bool = True
+    has_model: bool = False
 
 
 _GAMMA: Final = (Threshold(Words("Gamma"), 1.0, 0.1, 2.0),)
@@ -42,6 +47,10 @@ PREPROCESSORS: Final[dict[str, Preprocessor]] = {
     "threshold": Preprocessor(Words("Black and white"), (Threshold(Words("Threshold"), 127, 0, 255),)),
     "recolor_luminance": Preprocessor(Words("Luminance"), _GAMMA, scaled=False),
     "recolor_intensity": Preprocessor(Words("Intensity"), _GAMMA, scaled=False),
-    DEPTH: Preprocessor(Words("Depth map")),
+    DEPTH: Preprocessor(Words("Depth map"), has_model=True),
+    NORMAL: Preprocessor(Words("Normal map"), (Threshold(Words("Background"), 0.4, 0.0, 1.0),), has_model=True),
+    POSE: Preprocessor(Words("Pose"), (Threshold(Words("Threshold"), 0.3, 0.0, 1.0),), has_model=True),
 }
-"""Numbers and ranges are those of A1111's extension (Mikubill/sd-webui-controlnet)."""
+"""Numbers and ranges are those of A1111's extension (Mikubill/sd-webui-controlnet), which has none for a pose: that one is the
+score that a joint has to exceed.
+"""

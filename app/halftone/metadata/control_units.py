@@ -12,10 +12,10 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.parameters import check_range
-from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS, RESOLUTIONS
+from halftone.contract.preprocessors import NONE, PREPROCESSORS, RESOLUTIONS
 from halftone.contract.request import Control
 from halftone.contract.vocabulary import ControlMode, Resize
-from halftone.contract.wording import either
+from halftone.contract.wording import Words, either
 from halftone.metadata.parameters import CONTROL_MODES, CONTROL_RESIZES
 
 _RESIZES: Final[Mapping[str | int, Resize]] = {
@@ -33,6 +33,11 @@ _KINDS: Final = {
     "Segmentation": "segment", "Tile": "tile", "Inpaint": "repaint",
 }  # fmt: skip
 """What a Union calls its kinds there, in the order of their numbers."""
+_WITH_A_FOLDER: Final = ("depth", "normal", "openpose")
+"""In the extension's names of preprocessors that need a model here, or that are not here and draw more, such as hands."""
+_FOLDER_NEEDED: Final = (
+    "{0}; depth maps, normal maps and poses need a model's folder, which cannot be named here, so send a finished one with none"
+)
 _RESOLUTION: Final = 512
 """Where none is given, or one out of range."""
 _NAME_LETTERS: Final = 400
@@ -103,8 +108,10 @@ def control_of(unit: Unit, path: str, image: str, where: str = "") -> Control:
     """The same here. where: how to name its fields. Raises HalftoneError value-out-of-range, setting-bad-value."""
     check_range(f"{where}weight", unit.weight, CONTROL_RANGE)
     name = unit.module.partition(" (")[0] if unit.module.endswith(")") else unit.module
-    if name not in PREPROCESSORS or name == DEPTH:
-        usable = either(*(known for known in PREPROCESSORS if known != DEPTH))
+    if name not in PREPROCESSORS or PREPROCESSORS[name].has_model:
+        usable = either(*(known for known, row in PREPROCESSORS.items() if not row.has_model))
+        if name in PREPROCESSORS or any(word in name for word in _WITH_A_FOLDER):
+            usable = Words(_FOLDER_NEEDED, (usable,))
         raise HalftoneError("setting-bad-value", name=f"{where}module", value=unit.module, allowed=usable)
     if unit.resize_mode not in _RESIZES:
         usable = either(*CONTROL_RESIZES.values())

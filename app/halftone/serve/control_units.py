@@ -9,7 +9,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import IP_ADAPTER_RANGE
 from halftone.contract.parameters import check_range
-from halftone.contract.preprocessors import DEPTH, PREPROCESSORS, RESOLUTIONS
+from halftone.contract.preprocessors import PREPROCESSORS, RESOLUTIONS
 from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words, either
 from halftone.library.add_ons.controlnets import check_controls, kinds_in
@@ -23,7 +23,7 @@ _ADAPTER: Final = "ip-adapter"
 _NONE: Final = "none"
 UNITS: Final = 10
 """As many ControlNets as the extension lets a user have."""
-MODULES: Final = tuple(name for name in PREPROCESSORS if name != DEPTH)
+MODULES: Final = tuple(name for name, known in PREPROCESSORS.items() if not known.has_model)
 """Preprocessors that need no model, as that has no name there."""
 
 

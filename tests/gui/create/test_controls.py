@@ -127,7 +127,8 @@ def test_no_copy_is_offered_of_a_model_that_was_checked_with_one() -> None:
     assert copy_refusal(view) == "A copy contains only the model. Reset ControlNet on Create and check again."
 
 
-def test_a_depth_map_needs_a_model_and_other_numbers_are_forgotten(qtbot: QtBot, net: Path) -> None:
+@pytest.mark.parametrize(("name", "model"), [("depth", "depth"), ("normal", "depth"), ("pose", "pose")])
+def test_one_with_a_model_needs_its_folder_and_numbers_are_forgotten(qtbot: QtBot, net: Path, name: str, model: str) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
     part = form.control_part
@@ -135,12 +136,13 @@ def test_a_depth_map_needs_a_model_and_other_numbers_are_forgotten(qtbot: QtBot,
     form.set_request(PictureRequest(prompt="sea", controls=(canny,)))
     part.row.click()
     assert part.findChildren(NumberBox)[0].value() == 60
-    choose(part, "depth")
-    assert part.items() == (Control(path=str(net), image="/p/a.png", preprocessor="depth"),)
-    assert form.refusal() == "Choose a depth model for edges."
-    part.change(0, preprocessor_model="/m/depth")
+    choose(part, name)
+    assert part.items() == (Control(path=str(net), image="/p/a.png", preprocessor=name),)
+    assert form.refusal() == f"Choose a {model} model for edges."
+    assert button_named(part, f"{model.capitalize()} model of edges").isEnabled()
+    part.change(0, preprocessor_model=f"/m/{name}")
     assert form.refusal() == ""
-    assert form.request().controls[0].preprocessor_model == "/m/depth"
+    assert form.request().controls[0].preprocessor_model == f"/m/{name}"
     stage.idle()
     stage.close()
 

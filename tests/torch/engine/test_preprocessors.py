@@ -27,10 +27,11 @@ from transformers import (
 
 from halftone.client.command import worker_environment
 from halftone.contract.errors import HalftoneError
-from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
+from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.request import Control
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.inputs.control_pictures import prepared
+from halftone.engine.inputs.depth_maps import normals_of
 from halftone.engine.inputs.preprocessors import drawn, pixel_perfect
 from halftone.library.add_ons.preprocessors import check_preprocessors
 from halftone.session.pictures.control_preview import drawn_control
@@ -50,10 +51,12 @@ def test_each_draws_what_the_extension_of_a1111_draws(case: str) -> None:
 
 
 def test_the_references_name_all_that_need_no_model() -> None:
-    assert {case.split(" ")[0] for case in REFERENCES} == PREPROCESSORS.keys() - {NONE, DEPTH}
+    assert {case.split(" ")[0] for case in REFERENCES} == {
+        name for name, known in PREPROCESSORS.items() if not known.has_model
+    } - {NONE}
 
 
-@pytest.mark.parametrize("name", [name for name in PREPROCESSORS if name != DEPTH])
+@pytest.mark.parametrize("name", [name for name, known in PREPROCESSORS.items() if not known.has_model])
 @pytest.mark.parametrize("size", [(96, 64), (64, 128)])
 def test_each_is_given_in_the_size_of_the_result(name: str, size: tuple[int, int]) -> None:
     given = Image.fromarray(shapes(120, 80))
@@ -198,6 +201,34 @@ def test_a_depth_map_is_transformers_own(depth_folder: Path) -> None:
     wanted = _of_transformers(depth_folder, picture)
     assert len(np.unique(wanted)) > 10
     assert (made == wanted[:, :, None]).all()
+
+
+NORMALS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "references" / "normals.json").read_text())
+
+
+@pytest.mark.parametrize("case", NORMALS)
+def test_a_normal_map_shows_the_slopes_that_a1111_shows(case: str) -> None:
+    size, background = case.split(" ")
+    width, height = map(int, size.split("x"))
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    found = normals_of((900 + 5 * x - 3 * y + (x * x + 3 * y * y) % 97).astype(np.float32), float(background))
+    assert list(found.shape) == NORMALS[case]["shape"]
+    assert hashlib.sha256(found.tobytes()).hexdigest() == NORMALS[case]["sha256"], found.mean((0, 1)) - NORMALS[case]["mean"]
+
+
+def test_a_normal_map_is_that_of_the_depth_of_a_dpt_model(depth_folder: Path) -> None:
+    control = Control(path="n", image="i", preprocessor="normal", threshold_a=0.2, preprocessor_model=str(depth_folder))
+    if json.loads((depth_folder / "config.json").read_text())["model_type"] != "dpt":
+        with pytest.raises(HalftoneError, match="a normal map needs a DPT model of MiDaS"):
+            check_preprocessors((control,))
+        return
+    check_preprocessors((control,))
+    made = np.asarray(prepared(Image.fromarray(shapes(96, 64)), control, (96, 64)))
+    with quiet_libraries():
+        run = pipeline("depth-estimation", model=str(depth_folder), device="cpu", dtype=torch.float32)
+        depth = run(Image.fromarray(shapes(96, 64)))["predicted_depth"]
+    assert np.array_equal(made, normals_of(np.asarray(depth), 0.2))
+    assert len(np.unique(made)) > 3
 
 
 def test_a_folder_that_is_no_depth_model_is_refused(tmp_path: Path) -> None:

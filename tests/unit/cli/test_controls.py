@@ -79,6 +79,7 @@ def test_without_one_of_both_the_form_is_told(text: str) -> None:
         Control(path="/n/net", image="/p/a.png", preprocessor="canny", resolution=512, resize="crop", mode="control"),
         Control(path="/n/net", image="/p/a.png", preprocessor="canny", threshold_a=50.0, threshold_b=100.5, resize="crop"),
         Control(path="/n/net", image="/p/a.png", preprocessor="depth", preprocessor_model="/m/depth", resize="crop"),
+        Control(path="/n/net", image="/p/a.png", preprocessor="pose", threshold_a=0.5, preprocessor_model="/m/vitpose"),
         Control(path="/n/net", image="/p/a.png", scale=0.8, start=0.1, end=0.6),
     ],
 )
@@ -128,7 +129,11 @@ def test_a_request_that_knew_canny_alone_is_read() -> None:
         ({"preprocessor": "canny", "resolution": 8}, "The resolution of the preprocessor canny"),
         ({"preprocessor": "canny", "preprocessor_model": "/m"}, "no model: the preprocessor canny needs none"),
         ({"preprocessor": "depth"}, "a folder with a depth model"),
-        ({"preprocessor": "depth", "preprocessor_model": "/m/none"}, "with none: config.json is not there"),
+        ({"preprocessor": "normal"}, "a folder with a depth model, for instance normal,model=FOLDER:PICTURE"),
+        ({"preprocessor": "pose"}, "a folder with a pose model"),
+        ({"preprocessor": "pose", "preprocessor_model": "/m/none"}, "find a pose with none: config.json is not there"),
+        ({"preprocessor": "pose", "threshold_a": 1.5}, "Threshold of the preprocessor pose"),
+        ({"preprocessor": "depth", "preprocessor_model": "/m/none"}, "use none as a depth model: config.json is not there"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(drawn: dict[str, Any], words: str) -> None:

@@ -62,6 +62,7 @@ def test_a_unit_is_the_control_that_it_asks_for(sent: dict[str, Any], fields: di
     [
         ({"module": "openpose_full"}, "u.module cannot be openpose_full. Use none, canny, "),
         ({"module": "depth"}, "u.module cannot be depth. Use none, canny, "),
+        ({"module": "pose"}, "u.module cannot be pose. Use none, canny, "),
         ({"weight": 7}, "u.weight"),
         ({"resize_mode": 9}, "u.resize_mode cannot be 9. Use Just Resize, Crop and Resize or Resize and Fill."),
     ],
@@ -70,6 +71,14 @@ def test_what_is_not_here_is_refused_by_its_name(sent: dict[str, Any], said: str
     with pytest.raises(HalftoneError) as caught:
         control_of(unit_of(sent), "/n/net", "", "u.")
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("module", ["depth", "depth_midas", "normal_midas", "pose", "openpose_full", "dw_openpose_full"])
+def test_a_module_that_needs_a_folder_is_refused_for_that(module: str) -> None:
+    with pytest.raises(HalftoneError, match=r"poses need a model's folder, .* send a finished one with none"):
+        made(module=module)
+    with pytest.raises(HalftoneError, match=r"or recolor_intensity\.$"):
+        made(module="softedge_hed")
 
 
 @pytest.mark.parametrize("sent", [{"weight": "much"}, {"module": 3}, {"pixel_perfect": []}])

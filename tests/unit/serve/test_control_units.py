@@ -89,7 +89,7 @@ def test_other_scripts_and_none_are_no_units() -> None:
 
 
 def test_every_preprocessor_without_a_model_is_listed_with_its_numbers() -> None:
-    assert set(MODULES) == PREPROCESSORS.keys() - {"depth"}
+    assert set(MODULES) == PREPROCESSORS.keys() - {"depth", "normal", "pose"}
     assert [slider["name"] for slider in module_detail("canny")["sliders"]] == ["Resolution", "Low threshold", "High threshold"]
     assert module_detail("invert")["sliders"] == []
 

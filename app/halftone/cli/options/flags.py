@@ -17,7 +17,7 @@ from halftone.cli.generate.prompt_options import option, word_parameters
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, Parameter, check_range, option_flag
-from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS
+from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.request import CheckInputs, Control, IpAdapter, Lora, Numerics, OptionValue, Saving, Start
 from halftone.contract.vocabulary import ControlMode, MaskedContent, Resize, VideoFormat
 from halftone.contract.wording import Words, either
@@ -47,8 +47,10 @@ _CONTROL: Final = "CONTROLNET=[PREPROCESSOR:]PICTURE[:STRENGTH[:START-END]][:KIN
 _CONTROL_HELP: Final = (
     "A ControlNet and its picture; may be repeated. START-END: control steps, 0-1. KIND: what the picture is, for a ControlNet "
     "Union. PREPROCESSOR: what is drawn of the picture "
-    "first, with its numbers: canny, canny,100,200 or canny,res=512,resize=crop; depth,model=FOLDER; "
-    + ", ".join(name for name in PREPROCESSORS if name not in (NONE, "canny", DEPTH))
+    "first, with its numbers: canny, canny,100,200 or canny,res=512,resize=crop; "
+    + ", ".join(f"{name},model=FOLDER" for name, known in PREPROCESSORS.items() if known.has_model)
+    + "; "
+    + ", ".join(name for name, known in PREPROCESSORS.items() if name not in (NONE, "canny") and not known.has_model)
     + "."
 )
 _PREPROCESSOR: Final = re.compile(

@@ -18,14 +18,14 @@ from PIL import Image
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OUR_OPTIONS, THRESHOLD, option_flag
-from halftone.contract.preprocessors import NONE
+from halftone.contract.preprocessors import NONE, POSE
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
 from halftone.contract.wording import Words
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.extras.control_nets import modes_of
 from halftone.engine.inputs import made_up
-from halftone.engine.inputs.control_pictures import prepared, resized_notes
+from halftone.engine.inputs.control_pictures import pose_notes, prepared, resized_notes
 from halftone.engine.inputs.start_pictures import Canvas, canvas
 from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
@@ -284,7 +284,7 @@ def _control_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     modes = modes_of(pipe.controlnet, inputs.controls) if "control_mode" in accepted else [None] * len(read)
     several = [
         {
-            name: prepared(picture, control, size),
+            name: prepared(picture, _read_as(control), size),
             "controlnet_conditioning_scale": control.scale,
             **({"control_guidance_start": control.start, "control_guidance_end": control.end} if partly else {}),
             **({"control_mode": mode} if any(one is not None for one in modes) else {}),
@@ -294,9 +294,14 @@ def _control_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     return several[0] if len(several) == 1 else {key: [one[key] for one in several] for key in several[0]}
 
 
+def _read_as(control: Control) -> Control:
+    """How its picture is prepared: nobody stands in a made-up one, so no pose is looked for."""
+    return control if control.image or control.preprocessor != POSE else replace(control, preprocessor=NONE)
+
+
 def _made_up_control(control: Control, size: tuple[int, int]) -> Image.Image:
     """Edges, as a ControlNet is given them; the picture itself where a preprocessor reads it."""
-    return made_up.edges(size) if control.preprocessor == NONE else made_up.picture(size)
+    return made_up.edges(size) if control.preprocessor in (NONE, POSE) else made_up.picture(size)
 
 
 def _size(inputs: Inputs, start: Canvas | None) -> tuple[int, int]:
@@ -444,7 +449,7 @@ def resolve(
     why += [*_defaults(request, pipe, inputs, start), *_unheeded(pipe, inputs), *_binned(facts, inputs)]
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
-        why += resized_notes(given, _size(inputs, start))
+        why += [*resized_notes(given, _size(inputs, start)), *pose_notes(inputs.controls)]
     why += _prompt_notes(pipe, (prompt, negative), rules_of(request.options), loaded.inversions)
     return ResolvedRequest(
         prompt=prompt,

@@ -1,17 +1,19 @@
 """What keeps a draft from becoming a picture, before anything is computed."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from halftone.contract import limits
 from halftone.contract.errors import ErrorFacts
 from halftone.contract.facts import ModelFacts
-from halftone.contract.preprocessors import DEPTH
+from halftone.contract.preprocessors import DEPTH, NORMAL, POSE, PREPROCESSORS
 from halftone.contract.request import Control, IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.tasks import needs_mask, needs_picture
 from halftone.session.pictures.draft import Draft, extends, is_masked, masks, usable
 
 Problem = Words | ErrorFacts
+_MODELS: Final = {**dict.fromkeys((DEPTH, NORMAL), "Choose a depth model for {0}."), POSE: "Choose a pose model for {0}."}
 
 
 def problems(draft: Draft, model: ModelFacts | None) -> dict[str, Problem]:
@@ -53,8 +55,8 @@ def _lacking(nets: Sequence[Control] | Sequence[IpAdapter]) -> Words | None:
     for net in nets:
         if isinstance(net, Control) and not net.image:
             return Words("Choose a picture for {0}.", (net.name,))
-        if isinstance(net, Control) and net.preprocessor == DEPTH and not net.preprocessor_model:
-            return Words("Choose a depth model for {0}.", (net.name,))
+        if isinstance(net, Control) and PREPROCESSORS[net.preprocessor].has_model and not net.preprocessor_model:
+            return Words(_MODELS[net.preprocessor], (net.name,))
         if isinstance(net, IpAdapter) and not net.images:
             return Words("Choose a picture for {0}.", (net.name,))
     return None

@@ -9,7 +9,7 @@ from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QLabel, QLayout, QPushButton, QWidget
 
 from halftone.contract.limits import CONTROL_RANGE
-from halftone.contract.preprocessors import DEPTH, NONE, PREPROCESSORS, RESOLUTIONS, Threshold
+from halftone.contract.preprocessors import DEPTH, NONE, NORMAL, POSE, PREPROCESSORS, RESOLUTIONS, Threshold
 from halftone.contract.request import Control, model_stem
 from halftone.contract.vocabulary import Resize
 from halftone.gui import theme
@@ -33,6 +33,39 @@ _PREVIEW: Final = 160
 class _Preview(NamedTuple):
     ask: QAbstractButton
     shown: QLabel
+
+
+class _ModelWords(NamedTuple):
+    """What the button of a preprocessor's model says."""
+
+    ask: str
+    tip: str
+    title: str
+    name: str
+
+
+def _model_words(net: str) -> dict[str, _ModelWords]:
+    """By the name of the preprocessor. net: the ControlNet's name."""
+    return {
+        DEPTH: _ModelWords(
+            tr("Choose a depth model…"),
+            tr("A folder with a depth model of transformers, such as Depth Anything"),
+            tr("Choose a depth model"),
+            tr("Depth model of {0}", net),
+        ),
+        NORMAL: _ModelWords(
+            tr("Choose a depth model…"),
+            tr("A folder with a DPT model of transformers, such as MiDaS's DPT-Hybrid"),
+            tr("Choose a depth model"),
+            tr("Depth model of {0}", net),
+        ),
+        POSE: _ModelWords(
+            tr("Choose a pose model…"),
+            tr("A folder with a ViTPose model of transformers. Its subfolder detector may hold a detector, such as RT-DETR"),
+            tr("Choose a pose model"),
+            tr("Pose model of {0}", net),
+        ),
+    }
 
 
 class ControlPart(ListRow[Control]):
@@ -134,7 +167,7 @@ class ControlPart(ListRow[Control]):
         known = PREPROCESSORS[control.preprocessor]
         named = zip(("threshold_a", "threshold_b"), known.thresholds, strict=False)
         numbers = [self._threshold(index, field, threshold) for field, threshold in named]
-        models = [self._depth_model(index, control)] if control.preprocessor == DEPTH else []
+        models = [self._model_button(index, control)] if known.has_model else []
         numbers += [self._resolution(index)] if known.scaled else []
         rows = [row(*widgets, -1, spacing=6) for widgets in numbers]  # two beside each other are too wide in English
         return column(head, *rows, *models, preview.shown, spacing=6)
@@ -217,15 +250,15 @@ class ControlPart(ListRow[Control]):
         self.show_too(index, field, lambda value: box.setValue(threshold.usual if value is None else value))
         return label(words, "small", "secondary"), box
 
-    def _depth_model(self, index: int, control: Control) -> QPushButton:
+    def _model_button(self, index: int, control: Control) -> QPushButton:
+        """A button that chooses the folder of the model that the preprocessor runs."""
+        words = _model_words(control.name)[control.preprocessor]
         folder = control.preprocessor_model
-        made = button(short(model_stem(folder)) if folder else tr("Choose a depth model…"), icon="folder-open")
-        made.setToolTip(folder or tr("A folder with a depth model of transformers, such as Depth Anything"))
-        made.setAccessibleName(tr("Depth model of {0}", control.name))
+        made = button(short(model_stem(folder)) if folder else words.ask, icon="folder-open")
+        made.setToolTip(folder or words.tip)
+        made.setAccessibleName(words.name)
         made.clicked.connect(
-            lambda _on=False: ask_folder(
-                self, tr("Choose a depth model"), lambda path: self.change(index, preprocessor_model=path)
-            )
+            lambda _on=False: ask_folder(self, words.title, lambda path: self.change(index, preprocessor_model=path))
         )
         return made
 
