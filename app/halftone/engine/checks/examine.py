@@ -1,6 +1,7 @@
 """A check: file scan, range pass, target pass, plan, verification, prices. Finds everything in one go."""
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -305,8 +306,8 @@ class Examination:
         if error < float("inf"):
             flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
             wrong = error > WRONG[dtype] or flat
-            if (wrong or self._passes_the_limit(name, wide)) and (clipped := self._clipped(call)) is not None:
-                return [overflow_finding(clipped, name, dtype, step, _peaks(wide, name), wide.scores[name])]
+            if (wrong or self._passes_the_limit(name, wide)) and (hidden := self._hidden(call)) is not None:
+                return [overflow_finding(hidden, name, dtype, step, _peaks(wide, name), wide.scores[name])]
             if not wrong:
                 return []
             if not again and (self._is_right_now(call, result, reference, error) or self._doubts.reads_again(name)):
@@ -332,15 +333,21 @@ class Examination:
         over = (reading.module for reading in wide.readings[name] if limit < reading.output_peak)
         return any(isinstance(module.get_submodule(one), DENSE) for one in over)
 
-    def _clipped(self, call: Call) -> Reading | None:
-        """The layer whose overflow this device clipped to a finite result; None when there is none.
+    def _hidden(self, call: Call) -> Reading | None:
+        """The layer whose overflow does not show in a finite result; None when there is none.
 
         A layer clips nothing by itself, so a result exactly at the limit overflowed and would be infinite on other devices: that
         counts however little of it the result shows. A block that clips on purpose (FLUX, Chroma and Qwen-Image in float16) is
         what its authors ran; it counts only where the result is wrong, which `departure_finding` finds.
+
+        NaN always counts. Some kernels of attention give numbers for queries and keys that are none, where others give NaN. An
+        infinite value alone does not: a sigmoid or a clamp may make a number of it everywhere.
         """
         module = self._loaded.modules[call.component]
-        found = saturation(measure_call(call, module, self._loaded.states[call.component].dtype).readings)
+        measured = measure_call(call, module, self._loaded.states[call.component].dtype, scores=True)
+        if any(math.isnan(one.peak) for one in measured.readings) or any(not math.isfinite(one.peak) for one in measured.scores):
+            return source_of(measured.readings)
+        found = saturation(measured.readings)
         return found if found is not None and isinstance(module.get_submodule(found.module), DENSE) else None
 
     # --- what follows from them --------------------------------------------------------------------
