@@ -80,8 +80,10 @@ def noise(pipeline: StableDiffusionPipeline, seeds: list[int]) -> Tensor:
     return torch.cat(parts).to(pipeline.unet.dtype)
 
 
-def paint(pipeline: StableDiffusionPipeline, prompts: list[str], seeds: list[int]) -> list[Image.Image]:
-    """One picture for each prompt and seed, with the defaults of halftone.json."""
+def paint(
+    pipeline: StableDiffusionPipeline, prompts: list[str], seeds: list[int], steps: int | None = None
+) -> list[Image.Image]:
+    """One picture for each prompt and seed, with the defaults of halftone.json where steps is None."""
     settings = json.loads((HERE.parent / "halftone.json").read_text())
     images: list[Image.Image] = []
     for start in range(0, len(prompts), 10):
@@ -90,7 +92,7 @@ def paint(pipeline: StableDiffusionPipeline, prompts: list[str], seeds: list[int
             images += pipeline(
                 prompts[chosen],
                 latents=noise(pipeline, seeds[chosen]),
-                num_inference_steps=settings["steps"],
+                num_inference_steps=steps or settings["steps"],
                 guidance_scale=settings["guidance"],
             ).images
     return images
