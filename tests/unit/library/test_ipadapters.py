@@ -35,18 +35,32 @@ def test_what_was_learned_belongs_to_the_file_and_its_encoder_not_to_pictures(tm
 
 
 @pytest.mark.parametrize(
-    "added",
+    ("added", "reason"),
     [
-        {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.proj.2.weight": ramp(64, 16)},
-        {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.perceiver_resampler.proj_in.weight": ramp(16, 24)},
-        {"image_proj.latents": ramp(1, 4, 16), "image_proj.proj_in.weight": ramp(16, 512)},
-        {"image_proj.proj.weight": ramp(64, 12), "ip_adapter.0.to_q_lora.down.weight": ramp(4, 8)},
+        (
+            {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.proj.2.weight": ramp(64, 16)},
+            "it reads a face's numbers, which only insightface measures",
+        ),
+        (
+            {"image_proj.proj.0.weight": ramp(16, 512), "image_proj.perceiver_resampler.proj_in.weight": ramp(16, 24)},
+            "FaceID plus looks at a face's numbers and at its picture at once",
+        ),
+        (
+            {"image_proj.latents": ramp(1, 4, 16), "image_proj.proj_in.weight": ramp(16, 512)},
+            "InstantID works with a ControlNet of its own and the points of a face",
+        ),
+        (
+            {"image_proj.proj.weight": ramp(64, 12), "ip_adapter.0.to_q_lora.down.weight": ramp(4, 8)},
+            "it holds LoRAs as FaceID does, but its other layers are not FaceID's",
+        ),
     ],
-    ids=["FaceID", "FaceID plus", "InstantID", "FaceID's LoRA"],
+    ids=["FaceID", "FaceID plus", "InstantID", "LoRAs"],
 )
-def test_what_reads_faces_is_refused_with_that_reason(tmp_path: Path, added: dict[str, NDArray[np.float16]]) -> None:
+def test_what_goes_by_a_face_is_refused_with_its_reason(
+    tmp_path: Path, added: dict[str, NDArray[np.float16]], reason: str
+) -> None:
     path = tmp_path / "face.safetensors"
     path.write_bytes(safetensors({"ip_adapter.1.to_k_ip.weight": ramp(8, 768), "image_proj.norm.weight": ramp(16), **added}))
     with pytest.raises(HalftoneError) as caught:
         adapter_facts(str(path))
-    assert "it reads a face's numbers, which only insightface measures" in str(caught.value)
+    assert reason in str(caught.value)

@@ -40,9 +40,13 @@ _SD3_TIME: Final = "image_proj.time_embedding.linear_1.weight"
 
 _FACE: Final = 512
 """Numbers of a face, as insightface gives them."""
-_FACES: Final = ("image_proj.proj.0.weight", "image_proj.proj_in.weight")
-"""What reads them first."""
-_FACE_LORA: Final = "ip_adapter.0.to_q_lora."
+_FACE_FIRST: Final = "image_proj.proj.0.weight"
+"""What reads them first in FaceID."""
+_FACE_POINTS: Final = "image_proj.proj_in.weight"
+"""The same in InstantID."""
+_FACE_PLUS: Final = "image_proj.perceiver_resampler.proj_in.weight"
+"""What reads the picture beside them in FaceID plus."""
+_FACE_LORA: Final = "_lora."
 """Only FaceID has LoRAs beside its keys and values."""
 
 Form = Literal["plain", "plus", "full face"]
@@ -149,8 +153,7 @@ def adapter_facts(path: str) -> Facts:
     if found.kind != KIND:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    if _reads_faces(shapes):
-        detail = Words("it reads a face's numbers, which only insightface measures, and Halftone does not use that")
+    if (detail := _unusable_face(shapes)) is not None:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     try:
         if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
@@ -164,10 +167,23 @@ def adapter_facts(path: str) -> Facts:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
 
 
-def _reads_faces(shapes: Shapes) -> bool:
-    """FaceID in its forms, or InstantID: an embedding of insightface's is their input, or stands beside the picture."""
-    inputs = (shapes.get(name, (0, 0)) for name in _FACES)
-    return any(len(shape) > 1 and shape[1] == _FACE for shape in inputs) or any(name.startswith(_FACE_LORA) for name in shapes)
+def _unusable_face(shapes: Shapes) -> Words | None:
+    """Why it cannot be used, of a file that goes by a face: FaceID in its forms, or InstantID."""
+    if _FACE_PLUS in shapes:
+        return Words("FaceID plus looks at a face's numbers and at its picture at once, which Halftone does not do")
+    if _width_of(shapes, _FACE_POINTS) == _FACE:
+        return Words("InstantID works with a ControlNet of its own and the points of a face, which Halftone does not do")
+    if _width_of(shapes, _FACE_FIRST) == _FACE:
+        return Words("it reads a face's numbers, which only insightface measures, and Halftone does not use that")
+    if any(_FACE_LORA in name for name in shapes):
+        return Words("it holds LoRAs as FaceID does, but its other layers are not FaceID's")
+    return None
+
+
+def _width_of(shapes: Shapes, name: str) -> int:
+    """What a layer takes; 0 for one that is not there."""
+    shape = shapes.get(name, ())
+    return shape[1] if len(shape) > 1 else 0
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:
