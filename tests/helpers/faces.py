@@ -1,7 +1,7 @@
 """A stand-in for the Python package insightface, which is no part of Halftone's environment, and folders as its models lie in."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class FaceAnalysis:
 
 
 @contextmanager
-def stand_in(folder: Path) -> Iterator[None]:
+def stand_in(folder: Path) -> Generator[None]:
     """While open, `insightface` and `onnxruntime` are packages in this folder."""
     (folder / "insightface").mkdir(parents=True)
     (folder / "insightface" / "__init__.py").write_text("")

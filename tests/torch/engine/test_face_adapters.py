@@ -73,7 +73,9 @@ def test_the_network_gives_what_it_gives_in_diffusers(family: str, tmp_path: Pat
         one = IpAdapter(path=str(path), images=(), scale=float(weight))
         for name, patch in patches_of(read_face_loras("unet", unet, (one,)), "unet").items():
             layer, ((change, share),) = unet.get_submodule(name).double(), patch.steps
-            up, down = change.pair(share) or ()
+            pair = change.pair(share)
+            assert pair is not None
+            up, down = pair
             layer.weight.data += up.double() @ down.double()  # float32 would be rounded here
         attach(unet, [read_halves(str(path))])
         weigh(unet, [one.scale])

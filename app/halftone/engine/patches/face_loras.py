@@ -54,10 +54,9 @@ def _layers(denoiser: Any, path: str) -> dict[str, Change]:
                 module = f"{attention[int(part[1])].removesuffix('.processor')}.{layer}"
                 halves.setdefault(module, {})[f"lora_{part[3]}"] = file.get_tensor(name)
     for module, factors in halves.items():
-        weight = denoiser.get_submodule(module).weight
-        shapes = [tuple(factors[half].shape) if half in factors else () for half in ("lora_up", "lora_down")]
-        if [len(shape) for shape in shapes] != [2, 2] or shapes[0][1] != shapes[1][0]:
-            raise ValueError(f"{module}: {shapes} are no LoRA")
-        if (shapes[0][0], shapes[1][1]) != tuple(weight.shape):
-            raise ValueError(f"{module}: {shapes} beside {tuple(weight.shape)}")
+        weight, up, down = denoiser.get_submodule(module).weight, factors.get("lora_up"), factors.get("lora_down")
+        if up is None or down is None or up.dim() != 2 or down.dim() != 2 or up.shape[1] != down.shape[0]:
+            raise ValueError(f"{module}: no pair of factors")
+        if (up.shape[0], down.shape[1]) != tuple(weight.shape):
+            raise ValueError(f"{module}: {tuple(up.shape)} and {tuple(down.shape)} beside {tuple(weight.shape)}")
     return {module: Change(factors, 1.0) for module, factors in halves.items()}
