@@ -54,9 +54,9 @@ def _layers(denoiser: Any, path: str) -> dict[str, Change]:
                 module = f"{attention[int(part[1])].removesuffix('.processor')}.{layer}"
                 halves.setdefault(module, {})[f"lora_{part[3]}"] = file.get_tensor(name)
     for module, factors in halves.items():
-        weight, up, down = denoiser.get_submodule(module).weight, factors.get("lora_up"), factors.get("lora_down")
+        layer, up, down = denoiser.get_submodule(module), factors.get("lora_up"), factors.get("lora_down")
         if up is None or down is None or up.dim() != 2 or down.dim() != 2 or up.shape[1] != down.shape[0]:
             raise ValueError(f"{module}: no pair of factors")
-        if (up.shape[0], down.shape[1]) != tuple(weight.shape):
-            raise ValueError(f"{module}: {tuple(up.shape)} and {tuple(down.shape)} beside {tuple(weight.shape)}")
+        if (up.shape[0], down.shape[1]) != (layer.out_features, layer.in_features):
+            raise ValueError(f"{module}: {tuple(up.shape)} and {tuple(down.shape)} beside {layer}")
     return {module: Change(factors, 1.0) for module, factors in halves.items()}
