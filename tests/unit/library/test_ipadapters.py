@@ -98,7 +98,8 @@ def test_faceid_needs_no_image_encoder_but_insightface_and_its_models(tmp_path: 
         assert caught.value.code == "ip-adapter-no-faces"
         return str(caught.value)
 
-    monkeypatch.setattr("sys.path", [])
+    (tmp_path / "insightface").mkdir()  # of models, as ComfyUI has it
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
     assert "the Python package insightface, which measures them, is not installed. Install" in refused()
     with stand_in(tmp_path / "packages"):
         assert "the models of insightface that measure them are neither in" in refused()

@@ -22,7 +22,7 @@ _BESIDE: Final = ("insightface/models", "../insightface/models", "../../insightf
 def check_faces(adapter: str, name: str) -> Path:
     """The folder of the models. name: of the adapter. Raises HalftoneError ip-adapter-no-faces for what is missing."""
     for package in PACKAGES:
-        if find_spec(package) is None:
+        if not _is_installed(package):
             detail = Words("the Python package {0}, which measures them, is not installed", (package,))
             raise HalftoneError("ip-adapter-no-faces", name=name, detail=detail)
     place = face_models(adapter)
@@ -31,6 +31,12 @@ def check_faces(adapter: str, name: str) -> Path:
         detail = Words("the models of insightface that measure them are neither in {0} nor in {1}", places)
         raise HalftoneError("ip-adapter-no-faces", name=name, detail=detail)
     return place
+
+
+def _is_installed(package: str) -> bool:
+    """Whether it can be imported. A folder of that name alone, as ComfyUI has one of models, is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 def face_models(adapter: str) -> Path | None:
