@@ -84,6 +84,7 @@ READER_TEXT = {"sd15": 32, "sdxl": 2048}
 """Widths of the words of `formula_reader`: by 2048 ComfyUI's IP-Adapters know SDXL."""
 ENCODED, SEEN = 24, 20
 """Widths of an image encoder's parts and of its picture as a whole."""
+FACE = 512
 
 
 def formula_reader(family: str) -> Any:
@@ -110,7 +111,7 @@ def formula_reader(family: str) -> Any:
 
 
 def formula_adapter(unet: Any, form: str) -> dict[str, torch.Tensor]:
-    """An IP-Adapter's file for such a UNet. form: "plain", "plus" or "full face"."""
+    """An IP-Adapter's file for such a UNet. form: "plain", "plus", "full face" or "face" (FaceID, with LoRAs)."""
     text = int(unet.config.cross_attention_dim)
     wide, inner = (64, 128) if text == READER_TEXT["sdxl"] else (text, 768)
     shapes: dict[str, tuple[int, ...]] = {
@@ -120,6 +121,10 @@ def formula_adapter(unet: Any, form: str) -> dict[str, torch.Tensor]:
             "proj.2.bias": (text,), **_normed("proj.3", text),
         },
         "plus": _resampler(wide, inner, text),
+        "face": {
+            "proj.0.weight": (FACE, FACE), "proj.0.bias": (FACE,), "proj.2.weight": (4 * text, FACE), "proj.2.bias": (4 * text,),
+            **_normed("norm", text),
+        },
     }[form]  # fmt: skip
     tensors = {f"image_proj.{name}": _filled(700 + index, shape, name) for index, (name, shape) in enumerate(shapes.items())}
     for index, name in enumerate(unet.attn_processors):
@@ -127,6 +132,18 @@ def formula_adapter(unet: Any, form: str) -> dict[str, torch.Tensor]:
             for part in ("to_k_ip", "to_v_ip"):
                 seed = 1000 + 2 * index + (part == "to_v_ip")
                 tensors[f"ip_adapter.{index}.{part}.weight"] = numbers(seed, (32, text), 1.5 / math.sqrt(text))
+    return tensors | (_face_loras(unet) if form == "face" else {})
+
+
+def _face_loras(unet: Any) -> dict[str, torch.Tensor]:
+    """LoRAs for every layer of attention, by their number."""
+    tensors: dict[str, torch.Tensor] = {}
+    for index, name in enumerate(unet.attn_processors):
+        for place, part in enumerate(("q", "k", "v", "out")):
+            layer = unet.get_submodule(name.removesuffix("processor") + f"to_{part}".replace("to_out", "to_out.0"))
+            start, seed = f"ip_adapter.{index}.to_{part}_lora", 5000 + 8 * index + 2 * place
+            tensors[f"{start}.down.weight"] = numbers(seed, (3, layer.in_features), 1.5 / math.sqrt(layer.in_features))
+            tensors[f"{start}.up.weight"] = numbers(seed + 1, (layer.out_features, 3), 0.3)
     return tensors
 
 
@@ -157,7 +174,9 @@ def _resampler(wide: int, inner: int, text: int) -> dict[str, tuple[int, ...]]:
 
 
 def formula_sight(form: str, seed: int, pictures: int = 1) -> torch.Tensor:
-    """What an image encoder gives of pictures, as this form of an IP-Adapter takes it."""
+    """What an image encoder gives of pictures, or insightface of their faces, as this form of an IP-Adapter takes it."""
+    if form == "face":
+        return numbers(seed, (pictures, FACE), math.sqrt(2 / FACE))
     return numbers(seed, (pictures, SEEN) if form == "plain" else (pictures, 9, ENCODED))
 
 

@@ -13,6 +13,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection, Siglip
 WIDTH, GIVES = 16, 12
 """Of the image encoder: inside, and of what it gives."""
 TOKENS = 4
+FACE = 512
 
 
 def save_encoder(
@@ -42,7 +43,7 @@ def save_encoder(
 
 
 def save_adapter(model: Path, file: Path, form: str = "plain", seed: int = 1, dtype: torch.dtype = torch.float32) -> Path:
-    """For the UNet of a tiny model. form: "plain", "plus" or "full face"."""
+    """For the UNet of a tiny model. form: "plain", "plus", "full face" or "face"."""
     unet = load_tiny(model).unet
     torch.manual_seed(seed)
     text = int(unet.config.cross_attention_dim)
@@ -52,9 +53,20 @@ def save_adapter(model: Path, file: Path, form: str = "plain", seed: int = 1, dt
             outward = unet.get_submodule(name.removesuffix(".processor")).to_v.out_features
             for part in ("to_k_ip", "to_v_ip"):
                 tensors[f"ip_adapter.{index}.{part}.weight"] = torch.randn(outward, text) * 0.7
+        if form == "face":
+            tensors |= _loras(unet, index, name.removesuffix("processor"))
     file.parent.mkdir(parents=True, exist_ok=True)
     save_file({name: value.to(dtype) for name, value in tensors.items()}, file)
     return file
+
+
+def _loras(unet: Any, index: int, attention: str) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for part in ("to_q", "to_k", "to_v", "to_out"):
+        layer = unet.get_submodule(attention + part.replace("to_out", "to_out.0"))
+        found[f"ip_adapter.{index}.{part}_lora.down.weight"] = _linear(2, layer.in_features)
+        found[f"ip_adapter.{index}.{part}_lora.up.weight"] = torch.randn(layer.out_features, 2) * 0.3
+    return found
 
 
 def save_flux_adapter(transformer: Any, file: Path, seed: int = 1) -> Path:
@@ -115,6 +127,13 @@ def _full_face(text: int) -> dict[str, torch.Tensor]:
     return layers | {"proj.2.weight": _linear(text, WIDTH), "proj.2.bias": torch.randn(text) * 0.1} | _norm("proj.3", text)
 
 
+def _face(text: int) -> dict[str, torch.Tensor]:
+    """As FaceID has it, for the numbers of a face."""
+    layers = {"proj.0.weight": _linear(FACE, FACE), "proj.0.bias": torch.randn(FACE) * 0.1}
+    last = {"proj.2.weight": _linear(TOKENS * text, FACE), "proj.2.bias": torch.randn(TOKENS * text) * 0.1}
+    return layers | last | _norm("norm", text)
+
+
 def _plus(text: int) -> dict[str, torch.Tensor]:
     """A resampler of four blocks, as the official ones have; inside it is 64 wide, one head."""
     wide = 64
@@ -135,4 +154,4 @@ def _plus(text: int) -> dict[str, torch.Tensor]:
     return found
 
 
-_PROJECTIONS = {"plain": _plain, "plus": _plus, "full face": _full_face}
+_PROJECTIONS = {"plain": _plain, "plus": _plus, "full face": _full_face, "face": _face}

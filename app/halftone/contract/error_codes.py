@@ -128,6 +128,8 @@ ErrorCode = Literal[
     "ip-adapter-other-base",
     "ip-adapter-unsupported",
     "ip-adapter-no-encoder",
+    "ip-adapter-no-faces",
+    "ip-adapter-no-face",
     "output-folder-missing",
     "output-not-folder",
     "output-read-only",

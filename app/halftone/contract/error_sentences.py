@@ -360,6 +360,15 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "The IP-Adapter {name} needs an image encoder, and {detail}.",
         "Put its image_encoder folder (config.json and model.safetensors) beside its file.",
     ),
+    "ip-adapter-no-faces": (
+        "The IP-Adapter {name} goes by a face's numbers, and {detail}.",
+        "Install the Python packages insightface and onnxruntime in Halftone's environment, and put insightface's models into "
+        "~/.insightface/models/buffalo_l.",
+    ),
+    "ip-adapter-no-face": (
+        "insightface finds no face in {path}.",
+        "Choose a picture with a face that is seen from the front and not cut off.",
+    ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another."),
     "output-not-folder": ("{path} is a file, not a folder.", "Choose a folder, or another name."),
     "output-read-only": ("Halftone cannot write to {folder}.", "Choose a writable folder."),

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 from tests.gui.stage import Stage
 from tests.helpers import samples
+from tests.helpers.faces import save_models, stand_in
 from tests.helpers.model_files import ramp, safetensors, write_json
 from tests.helpers.wording import chinese
 
@@ -82,6 +83,28 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, tmp_path: Path
     part.add(str(path))
     stage.wait(lambda: said in part.note.text())
     assert part.items() == ()
+    stage.close()
+
+
+def test_faceid_is_added_where_insightface_and_its_models_are(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    path, face = tmp_path / "face.safetensors", {"image_proj.proj.0.weight": ramp(512, 512), "image_proj.norm.weight": ramp(128)}
+    keys = {"ip_adapter.1.to_k_ip.weight": ramp(8, 128), "ip_adapter.1.to_v_ip.weight": ramp(8, 128)}
+    path.write_bytes(safetensors({"image_proj.proj.2.weight": ramp(512, 512), **face, **keys}))
+    stage = Stage(qtbot)
+    part = stage.page.form.ip_adapter_part
+    with stand_in(tmp_path / "packages"):
+        part.add(str(path))
+        stage.wait(lambda: "the models of insightface that measure them are neither in" in part.note.text())
+        assert part.items() == ()
+        save_models(tmp_path)
+        part.add(str(path))
+        stage.wait(lambda: len(part.items()) == 1)
+        part.give(0, str(tmp_path / "one.png"))
+        assert stage.page.form.generate_button.isEnabled()
     stage.close()
 
 

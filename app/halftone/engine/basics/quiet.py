@@ -11,6 +11,7 @@ _KNOWN: Final = (
     (r"__array_wrap__ must accept context", DeprecationWarning),  # the same, those of DPM2
     (r"`callback_steps` is deprecated", FutureWarning),  # diffusers' combined pipelines, which hand it on to those inside
     (r"`torch\.jit\.script` is deprecated", DeprecationWarning),  # diffusers' Kolors, imported with the other pipelines
+    (r"`estimate` is deprecated since version", FutureWarning),  # scikit-image, of how insightface turns a face upright
 )
 
 

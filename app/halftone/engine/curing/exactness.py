@@ -110,7 +110,7 @@ class Exactness:
 
     def _foreign_loras(self, name: str, rescale: Mapping[str, int]) -> bool:
         """Whether LoRAs write into layers that wrote next to nothing when the groups were found."""
-        if not any(name in adapter.layers for adapter in self._loaded.adapters):
+        if not any(name in adapter.layers for adapter in self._loaded.patched):
             return False
         wanted = {tensor: k for tensor, k in stored_in(rescale).items() if k}
         key = (
@@ -143,9 +143,8 @@ class Exactness:
         """The exponents of inputs are what a proof finds, so they are no part of it: the call after it has the same key."""
         extras = self._loaded.extras
         lights = tuple(Control(path=file.path, image="") for file in self._loaded.lights)
-        used = Extras(
-            transformer=extras.transformer, ip_adapters=extras.ip_adapters, controls=lights, loras=extras.loras if loras else ()
-        )
+        patched = tuple(one.lora for one in self._loaded.patched) if loras else ()
+        used = Extras(transformer=extras.transformer, ip_adapters=extras.ip_adapters, controls=lights, loras=patched)
         exponents = (f"{tensor} {k}" for tensor, k in sorted(rescale.items()) if not is_input(tensor))
         inputs = sorted(shape_of(*pair) for pair in added.items())
         return "\0".join((name, *exponents, "", *inputs, "", extras_key(used)))

@@ -95,7 +95,7 @@ def _below(loaded: Loaded, paths: Sequence[str]) -> str:
     """Changes with the weights on which ControlNets stand that hold only changes of the model's; "" without such."""
     if not any(map(stands_on_model, paths)):
         return ""
-    return f"{loaded.transformer}\0{lora_key(loaded.loras)}"
+    return f"{loaded.transformer}\0{lora_key(one.lora for one in loaded.patched)}"
 
 
 def _kin(pipe: Any, net: Any) -> Any:

@@ -45,7 +45,7 @@ def put_transformer(loaded: Loaded, path: str | None) -> None:
     # nothing from here on can fail
     loaded.pipe.register_modules(**{name: module})
     loaded.stored[name] = dtype
-    as_read = name not in changed_components(loaded.adapters) and not (read is None and loaded.fp8)
+    as_read = name not in changed_components(loaded.patched) and not (read is None and loaded.fp8)
     loaded.states[name] = ComponentState(dtype=NAMES[dtype]) if as_read else HALF_DONE
     if read is None:
         loaded.sources.pop(name, None)

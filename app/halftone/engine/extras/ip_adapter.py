@@ -18,22 +18,26 @@ from halftone.engine.basics.tensors import NAMES
 from halftone.engine.loading.folder_parts import load_network
 from halftone.engine.loading.load import Loaded, make_ready, stored_dtypes, told_loading
 from halftone.engine.loading.plans import HALF_DONE
+from halftone.engine.patches.face_loras import read_face_loras
 from halftone.engine.patches.image_prompts import Halves, attach, detach, read_halves, reads_pictures, weigh
+from halftone.engine.patches.lora import Adapter
 from halftone.engine.weights.file_tensors import filled_component, one_type
 from halftone.engine.weights.precision import ComponentState
 from halftone.engine.weights.recipe import forget_base
 from halftone.health.faults import is_out_of_memory
 from halftone.library.add_ons.image_encoders import ENCODER, encoder_part, parameters
-from halftone.library.add_ons.ipadapters import adapter_files, encoder_place, other_base
+from halftone.library.add_ons.ipadapters import adapter_files, encoder_place, other_base, reads_faces
 
 log = logging.getLogger(__name__)
 
 _EXTRACTOR: Final = "feature_extractor"
+_OTHER: Final = Words("its layers have other sizes or places than the model's")
 
 
 def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     """Read pictures through these adapters alone; none: as loaded. Raises HalftoneError ip-adapter-*, model-load-failed."""
     wanted = adapter_files(adapters)
+    faces = _read_faces(loaded, adapters)
     if wanted != loaded.ip_adapters or (wanted and not reads_pictures(_reader(loaded))):  # another may be there now
         _forget(loaded)
         if wanted:
@@ -42,6 +46,9 @@ def put_ip_adapters(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
         log.info("IP-Adapters: %s", ", ".join(one.name for one in adapters) or "none")
     if wanted:
         weigh(_reader(loaded), [one.scale for one in adapters])
+    if faces != loaded.faces:
+        loaded.faces = faces
+        loaded.states[loaded.reader] = HALF_DONE
 
 
 def _reader(loaded: Loaded) -> Any:
@@ -62,10 +69,23 @@ def _forget(loaded: Loaded) -> None:
     loaded.forget_sizes()
 
 
+def _read_faces(loaded: Loaded, adapters: Sequence[IpAdapter]) -> tuple[Adapter, ...]:
+    """The LoRAs in FaceID's files. Raises HalftoneError ip-adapter-not-one or ip-adapter-other-base."""
+    found: tuple[Adapter, ...] = ()
+    for one in (one for one in adapters if reads_faces(one.path)):
+        try:
+            found += read_face_loras(loaded.reader, _reader(loaded), (one,), loaded.faces)
+        except (OSError, SafetensorError) as error:
+            raise HalftoneError("ip-adapter-not-one", str(error), path=one.path, detail=Words("it cannot be read")) from error
+        except ValueError as error:
+            raise other_base(one.path, loaded.facts, _OTHER, str(error)) from error
+    return found
+
+
 def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
-    place = encoder_place(adapters[0].path)
+    place = next((encoder_place(one.path) for one in adapters if not reads_faces(one.path)), None)
     encoder, dtype = None, torch.float32
-    if getattr(loaded.pipe, ENCODER, None) is None:
+    if place is not None and getattr(loaded.pipe, ENCODER, None) is None:
         encoder = read_encoder(loaded, place)
         dtype = one_type(encoder.parameters())
         make_ready(loaded, ENCODER, encoder, dtype)
@@ -75,16 +95,15 @@ def _take(loaded: Loaded, adapters: Sequence[IpAdapter]) -> None:
     except (RuntimeError, KeyError, ValueError) as error:
         if is_out_of_memory(error):
             raise
-        detail = Words("its layers have other sizes or places than the model's")
-        raise other_base(adapters[0].path, loaded.facts, detail, str(error)) from error
+        raise other_base(adapters[0].path, loaded.facts, _OTHER, str(error)) from error
     # nothing from here on can fail
     loaded.states[loaded.reader] = HALF_DONE
     forget_base(_reader(loaded))
-    if encoder is not None:
+    if encoder is not None and place is not None:
         loaded.pipe.register_modules(**{ENCODER: encoder})
         loaded.sources[ENCODER], loaded.stored[ENCODER] = partial(read_encoder, loaded, place), dtype
         loaded.states[ENCODER] = ComponentState(dtype=NAMES[dtype])
-    if getattr(loaded.pipe, _EXTRACTOR, None) is None:
+    if place is not None and getattr(loaded.pipe, _EXTRACTOR, None) is None:
         loaded.pipe.register_modules(**{_EXTRACTOR: _extractor(loaded.pipe.image_encoder.config)})
     loaded.forget_sizes()
 

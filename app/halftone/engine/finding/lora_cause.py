@@ -160,7 +160,7 @@ class _Trial:
         """What `look` sees of the component with the file's weights and these LoRAs in a state; then it is as it was."""
         self._check()
         loaded, name = self._loaded, self._name
-        exact = exact_source(loaded, name, adapters)
+        exact = exact_source(loaded, name, (*adapters, *loaded.faces))
         if state == _WIDE:
             with streamed(loaded, name, state.dtype, self._masters, exact):
                 return look(loaded.modules[name], state.dtype)

@@ -26,6 +26,7 @@ from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.extras.control_nets import modes_of
 from halftone.engine.inputs import made_up
 from halftone.engine.inputs.control_pictures import pose_notes, prepared, resized_notes
+from halftone.engine.inputs.faces import face_notes, face_numbers, let_faces_pass
 from halftone.engine.inputs.start_pictures import Canvas, canvas
 from halftone.engine.inputs.video_inputs import length_name, with_rate
 from halftone.engine.inputs.wanted import Inputs
@@ -36,6 +37,7 @@ from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.add_ons.inversions import unknown_names
+from halftone.library.add_ons.ipadapters import reads_faces
 from halftone.library.add_ons.unread_inversions import unread_marks
 from halftone.library.families.known_families import of_pipeline, reads_brackets
 from halftone.library.options import Kind, check_kind, check_one_schedule, typed
@@ -112,6 +114,8 @@ def task_pipeline(loaded: Loaded, inputs: Inputs) -> Any:
         pipe.set_progress_bar_config(disable=True)
         break
     leave_out_whole_steps(pipe)
+    if any(reads_faces(one.path) for one in inputs.ip_adapters):
+        let_faces_pass(pipe)
     return pipe
 
 
@@ -212,7 +216,10 @@ def pipeline_arguments(pipe: Any, inputs: Inputs, start: Canvas | None) -> dict[
     wanted = with_rate(accepted, wanted, inputs.fps)
     if inputs.ip_adapters:
         made = [made_up.picture(_REFERENCE)] if "reference picture" in inputs.made_up else []
-        shown = [[read_picture(image) for image in one.images] or made for one in inputs.ip_adapters]
+        shown: list[Any] = [
+            face_numbers(one) if reads_faces(one.path) else [read_picture(image) for image in one.images] or made
+            for one in inputs.ip_adapters
+        ]
         one = hasattr(pipe, "is_ip_adapter_active")  # SD 3 takes one, of one adapter
         wanted["ip_adapter_image"] = shown[0] if one else shown
     wanted |= _control_arguments(pipe, inputs, start)
@@ -450,6 +457,7 @@ def resolve(
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += [*resized_notes(given, _size(inputs, start)), *pose_notes(inputs.controls)]
+    why += face_notes(inputs.ip_adapters)
     why += _prompt_notes(pipe, (prompt, negative), rules_of(request.options), loaded.inversions)
     return ResolvedRequest(
         prompt=prompt,

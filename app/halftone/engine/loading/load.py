@@ -95,6 +95,8 @@ class Loaded:
     """Whether the denoiser's exact weights are those that eight bits hold."""
     ip_adapters: tuple[UsedFile, ...] = ()
     """IP-Adapters that are part of the UNet now."""
+    faces: tuple[Adapter, ...] = ()
+    """The LoRAs in them, as FaceID has them."""
     lights: tuple[UsedFile, ...] = ()
     """Files of ControlNet-LLLite whose layers are part of it."""
     sources: dict[str, Callable[[], nn.Module]] = field(default_factory=dict[str, Callable[[], nn.Module]])
@@ -123,6 +125,11 @@ class Loaded:
     @property
     def loras(self) -> tuple[Lora, ...]:
         return tuple(adapter.lora for adapter in self.adapters)
+
+    @property
+    def patched(self) -> tuple[Adapter, ...]:
+        """All that is added to the exact weights: the LoRAs, then those of FaceID."""
+        return (*self.adapters, *self.faces)
 
     def exact_dtype(self, name: str) -> torch.dtype:
         """The narrowest type that holds the exact weights of a component: those of its file, or with what is added in float32."""
@@ -322,7 +329,7 @@ def exact_source(loaded: Loaded, name: str, adapters: Iterable[Adapter] | None =
     """The exact weights of a component, to derive others from: its files' with inversions and IP-Adapters, and in float32 what
     LoRAs change. Each is made when it is asked for.
 
-    adapters: LoRAs in place of those in use; anew: read the files again, for what is mapped may be damaged.
+    adapters: LoRAs in place of those in use and of FaceID's; anew: read the files again, for what is mapped may be damaged.
     """
     module = loaded.modules[name]
     known = known_of(module)
@@ -330,7 +337,7 @@ def exact_source(loaded: Loaded, name: str, adapters: Iterable[Adapter] | None =
     if base is None:
         base = exact_weights(without_loras(loaded, name), known.origin)
         keep_base(module, base)
-    patches = patches_of(loaded.adapters if adapters is None else adapters, name, file_exponents(loaded, name))
+    patches = patches_of(loaded.patched if adapters is None else adapters, name, file_exponents(loaded, name))
     return base.but(patches, _in_eight_bits(loaded, name))
 
 

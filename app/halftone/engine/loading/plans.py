@@ -277,7 +277,7 @@ def put_inversions(loaded: Loaded, paths: Iterable[str]) -> None:
 def exact_now(loaded: Loaded, name: str) -> Exact:
     """The exact weights of a component: its own, where they are and its file is not mapped, else those that its file gives."""
     module = loaded.modules[name]
-    others = known_of(module).base is not None or loaded.fp8 or name in {*changed_components(loaded.adapters), *loaded.streams}
+    others = known_of(module).base is not None or loaded.fp8 or name in {*changed_components(loaded.patched), *loaded.streams}
     state = loaded.states[name]
     exact = not state.rescale and state.dtype in (NAMES[loaded.exact_dtype(name)], "float32")  # never narrowed
     return own_weights(module) if exact and not others else exact_source(loaded, name)

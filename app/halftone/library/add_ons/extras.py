@@ -22,7 +22,7 @@ from halftone.library.add_ons.denoisers import (
 )
 from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
 from halftone.library.add_ons.inversions import check_inversion_fit
-from halftone.library.add_ons.ipadapters import adapter_files, encoder_place
+from halftone.library.add_ons.ipadapters import adapter_files, encoder_place, reads_faces
 from halftone.library.add_ons.ipadapters import check_files_fit as check_ip_adapters_fit
 from halftone.library.add_ons.lora_fit import check_lora_fit
 from halftone.library.add_ons.loras import lora_key
@@ -81,7 +81,7 @@ def extra_files(extras: Extras, model: ModelFacts | None = None) -> tuple[ExtraF
             names = controlnets.parameter_names(read_header(file))
             found.append(ExtraFile(CONTROLNET, file, {name: before + own for name, own in names.items()}))
     for one in extras.ip_adapters:
-        for file, header in encoder_part(encoder_place(one.path)).files:
+        for file, header in () if reads_faces(one.path) else encoder_part(encoder_place(one.path)).files:
             found.append(ExtraFile(ENCODER, file, {tensor.name: tensor.name for tensor in header.tensors}))
     return tuple({extra.path: extra for extra in found}.values())  # one that is used twice is looked at once
 

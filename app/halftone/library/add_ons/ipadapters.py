@@ -11,6 +11,7 @@ from halftone.contract.parameters import check_range
 from halftone.contract.request import IpAdapter
 from halftone.contract.wording import Words
 from halftone.library.add_ons.controlnets import denoiser_config
+from halftone.library.add_ons.faces import NUMBERS, check_faces
 from halftone.library.add_ons.image_encoders import ENCODER, encoder_config, encoder_part, places
 from halftone.library.add_ons.named_files import reading, refuse_folder
 from halftone.library.add_ons.unusable_files import instead
@@ -38,19 +39,21 @@ FLUX_KEYS: Final = "double_blocks.0.processor.ip_adapter_double_stream_k_proj.we
 _SD3_NORM: Final = "ip_adapter.0.norm_ip.linear.weight"
 _SD3_TIME: Final = "image_proj.time_embedding.linear_1.weight"
 
-_FACE: Final = 512
-"""Numbers of a face, as insightface gives them."""
-_FACES: Final = ("image_proj.proj.0.weight", "image_proj.proj_in.weight")
-"""What reads them first."""
-_FACE_LORA: Final = "ip_adapter.0.to_q_lora."
+_FACE_FIRST: Final = "image_proj.proj.0.weight"
+"""What reads them first in FaceID."""
+_FACE_POINTS: Final = "image_proj.proj_in.weight"
+"""The same in InstantID."""
+_FACE_PLUS: Final = "image_proj.perceiver_resampler.proj_in.weight"
+"""What reads the picture beside them in FaceID plus."""
+_FACE_LORA: Final = "_lora."
 """Only FaceID has LoRAs beside its keys and values."""
 
-Form = Literal["plain", "plus", "full face"]
+Form = Literal["plain", "plus", "full face", "face"]
 
 
 class Facts(NamedTuple):
-    """form: how it reads a picture; text: width of the model's prompt; picture: width of the image encoder's output; denoiser:
-    class of the one that it is for.
+    """form: how it reads a picture, "face" by the numbers of its face; text: width of the model's prompt; picture: width of the
+    image encoder's output, or how many numbers a face has; denoiser: class of the one that it is for.
     """
 
     form: Form
@@ -74,7 +77,7 @@ def adapter_files(adapters: Iterable[IpAdapter]) -> tuple[UsedFile, ...]:
 
 def check_ip_adapters(adapters: Iterable[IpAdapter]) -> None:
     """Raise HalftoneError for what no model can use, from headers alone: value-out-of-range, setting-bad-value,
-    ip-adapter-missing, ip-adapter-not-one, ip-adapter-no-encoder, model-truncated, model-bad-header.
+    ip-adapter-missing, ip-adapter-not-one, ip-adapter-no-encoder, ip-adapter-no-faces, model-truncated, model-bad-header.
     """
     wanted = tuple(adapters)
     for one in wanted:
@@ -89,11 +92,28 @@ def check_adapter_files(adapters: Iterable[IpAdapter]) -> None:
     encoders: dict[Path, str] = {}
     for one in adapters:
         check_range(Words("The strength of the IP-Adapter {0}", (one.name,)), one.scale, IP_ADAPTER_RANGE)
-        encoders.setdefault(encoder_place(one.path).resolve(), one.name)
+        if not reads_faces(one.path):
+            encoders.setdefault(encoder_place(one.path).resolve(), one.name)
+        elif one.images:
+            check_faces(one.path, one.name)
     if len(encoders) > 1:
         first, second = list(encoders.values())[:2]
         detail = Words("it differs from that of {0}; only one can be used at a time", (first,))
         raise HalftoneError("ip-adapter-no-encoder", name=second, detail=detail)
+
+
+def reads_faces(path: str) -> bool:
+    """Whether it reads the numbers of a face, and no image encoder's. Raises as `adapter_facts`."""
+    return adapter_facts(path).form == "face"
+
+
+def check_usable_here(adapters: Iterable[IpAdapter], model: ModelFacts) -> None:
+    """Raise as `check_files_fit`, and ip-adapter-no-faces even where no picture is given yet."""
+    wanted = tuple(adapters)
+    check_files_fit(wanted, model)
+    for one in wanted:
+        if reads_faces(one.path):
+            check_faces(one.path, one.name)
 
 
 def takes_ip_adapters(model: ModelFacts) -> bool:
@@ -149,8 +169,7 @@ def adapter_facts(path: str) -> Facts:
     if found.kind != KIND:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=instead(found, KIND))
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    if _reads_faces(shapes):
-        detail = Words("it reads a face's numbers, which only insightface measures, and Halftone does not use that")
+    if (detail := _unusable_face(shapes)) is not None:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail)
     try:
         if {_SD3_NORM, _SD3_TIME} <= shapes.keys():
@@ -164,14 +183,32 @@ def adapter_facts(path: str) -> Facts:
         raise HalftoneError("ip-adapter-not-one", path=path, detail=detail) from error
 
 
-def _reads_faces(shapes: Shapes) -> bool:
-    """FaceID in its forms, or InstantID: an embedding of insightface's is their input, or stands beside the picture."""
-    inputs = (shapes.get(name, (0, 0)) for name in _FACES)
-    return any(len(shape) > 1 and shape[1] == _FACE for shape in inputs) or any(name.startswith(_FACE_LORA) for name in shapes)
+def _unusable_face(shapes: Shapes) -> Words | None:
+    """Why it cannot be used, of a file that goes by a face: FaceID in its forms, or InstantID."""
+    if _FACE_PLUS in shapes:
+        return Words("FaceID plus looks at a face's numbers and at its picture at once, which Halftone does not do")
+    if _width_of(shapes, _FACE_POINTS) == NUMBERS:
+        return Words("InstantID works with a ControlNet of its own and the points of a face, which Halftone does not do")
+    if _width_of(shapes, _FACE_FIRST) != NUMBERS and any(map(is_face_lora, shapes)):
+        return Words("it holds LoRAs as FaceID does, but its other layers are not FaceID's")
+    return None
+
+
+def is_face_lora(name: str) -> bool:
+    """Whether a tensor of an adapter's file is one of a LoRA."""
+    return _FACE_LORA in name
+
+
+def _width_of(shapes: Shapes, name: str) -> int:
+    """What a layer takes; 0 for one that is not there."""
+    shape = shapes.get(name, ())
+    return shape[1] if len(shape) > 1 else 0
 
 
 def _form(shapes: Shapes) -> tuple[Form, int]:
     """(form, width that the image encoder has to give). Raises KeyError."""
+    if _width_of(shapes, _FACE_FIRST) == NUMBERS and {"image_proj.proj.2.weight", "image_proj.norm.weight"} <= shapes.keys():
+        return "face", NUMBERS
     if "image_proj.proj.weight" in shapes:
         return "plain", shapes["image_proj.proj.weight"][1]
     if "image_proj.proj.3.weight" in shapes:
@@ -182,7 +219,9 @@ def _form(shapes: Shapes) -> tuple[Form, int]:
 
 
 def encoder_place(path: str) -> Path:
-    """The folder or the file of its image encoder. Raises HalftoneError ip-adapter-no-encoder, and as `adapter_facts`."""
+    """The folder or the file of its image encoder, which a FaceID adapter does not have. Raises HalftoneError
+    ip-adapter-no-encoder, and as `adapter_facts`.
+    """
     facts = adapter_facts(path)
     place = _place(path)
     name = IpAdapter(path=path, images=()).name
@@ -205,6 +244,8 @@ def encoder_place(path: str) -> Path:
 def _place(path: str) -> Path | None:
     """The first that gives what the adapter takes."""
     facts = adapter_facts(path)
+    if facts.form == "face":
+        return None
     return next((place for place in places(path) if _gives(encoder_config(place), facts)), None)
 
 

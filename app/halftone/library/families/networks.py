@@ -17,7 +17,7 @@ from halftone.contract.request import ALONE, Extras, IpAdapter, Lora
 from halftone.library.add_ons.controlnets import UNETS, control_tensors, denoiser_config, file_config, folder_config, weight_files
 from halftone.library.add_ons.denoisers import denoiser_name, denoiser_tensors, is_scale, read_transformer, stays_packed
 from halftone.library.add_ons.image_encoders import ENCODER, encoder_part
-from halftone.library.add_ons.ipadapters import encoder_place
+from halftone.library.add_ons.ipadapters import encoder_place, is_face_lora, reads_faces
 from halftone.library.add_ons.vaes import VAE, vae_config, vae_file
 from halftone.library.families.single_files import SINGLES, configs, holds_packed, module_names
 from halftone.library.families.split_files import model_header
@@ -157,13 +157,17 @@ def _packed(whole: Network, tensors: Iterable[TensorInfo], loras: Sequence[Lora]
 
 
 def _reading_pictures(networks: Sequence[Network], adapters: Sequence[IpAdapter]) -> Iterable[Network]:
-    """IP-Adapters become part of the denoiser; they share one image encoder, the model's own if it has one."""
-    added = sum(prod(tensor.shape) for one in adapters for tensor in read_header(Path(one.path)).tensors)
+    """IP-Adapters become part of the denoiser; they share one image encoder, the model's own if it has one. LoRAs in them are
+    added to its weights, and FaceID has no image encoder.
+    """
+    tensors = [tensor for one in adapters for tensor in read_header(Path(one.path)).tensors if not is_face_lora(tensor.name)]
+    added = sum(prod(tensor.shape) for tensor in tensors)
     for one in networks:
         grown = added if one.work == "denoise" else 0
         yield msgspec.structs.replace(one, parameters=one.parameters + grown)
-    if all(one.name != ENCODER for one in networks):
-        part = encoder_part(encoder_place(adapters[0].path))
+    encoded = [one for one in adapters if not reads_faces(one.path)]
+    if encoded and all(one.name != ENCODER for one in networks):
+        part = encoder_part(encoder_place(encoded[0].path))
         yield network(part.name, part.config, part.tensors)
 
 

@@ -14,7 +14,7 @@ from halftone.library.families.known_families import BY_NAME, Family, Prediction
 from halftone.library.files.folder import Part, stored_dtype
 from halftone.library.files.header import COMFY_QUANT, Header, count_numbers
 from halftone.library.files.hub import revision_name
-from halftone.library.kinds.additions import ADDITIONS
+from halftone.library.kinds.additions import ADDITIONS, IMAGE_PROJECTION
 from halftone.library.kinds.layouts import DIFFUSERS, Base, Layout, titled_base
 from halftone.library.kinds.loras import LoraFacts, lora_facts
 from halftone.library.kinds.marks import Shapes, View, view_of
@@ -96,7 +96,8 @@ def recognise(header: Header, name: str = "") -> Recognised:
 
 
 def _recognised(view: View, metadata: Mapping[str, str], name: str) -> Recognised:
-    if lora := lora_facts(view.shapes, metadata):
+    # most tensors of FaceID are those of LoRAs
+    if not view.begins(IMAGE_PROJECTION) and (lora := lora_facts(view.shapes, metadata)):
         family = lora.families[0] if lora.families else ""
         return Recognised(kind="LoRA", family=family, base=lora.base or family, lora=lora)
     if shard := _SHARD.fullmatch(name):

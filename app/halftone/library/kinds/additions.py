@@ -10,6 +10,8 @@ from halftone.library.families import known_families as of
 
 CONTROLNET: Final = "ControlNet"
 IP_ADAPTER: Final = "IP-Adapter"
+IMAGE_PROJECTION: Final = "image_proj."
+"""Prefix of one half of most IP-Adapters."""
 T2I_ADAPTER: Final = "T2I-Adapter"
 MOTION: Final = "motion module"
 STYLE: Final = "style model"

@@ -12,7 +12,7 @@ from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import tr
 from halftone.gui.kit.stock_widgets import ElidedLabel, button, column, icon_button, label, row
 from halftone.gui.text import net_words
-from halftone.library.add_ons.ipadapters import KIND, check_files_fit
+from halftone.library.add_ons.ipadapters import KIND, check_usable_here
 from halftone.library.add_ons.vaes import vae_name
 
 
@@ -29,7 +29,7 @@ class IpAdapterPart(ListRow[IpAdapter]):
             kinds=tr("IP-Adapter files"),
             folders=False,
             new=lambda path: IpAdapter(path=path, images=()),
-            check=check_files_fit,
+            check=check_usable_here,
             kind="IP-Adapter",
             words=net_words,
             shape=lambda one: (one.path, one.images),  # some take one picture only
