@@ -80,9 +80,7 @@ def noise(pipeline: StableDiffusionPipeline, seeds: list[int]) -> Tensor:
     return torch.cat(parts).to(pipeline.unet.dtype)
 
 
-def paint(
-    pipeline: StableDiffusionPipeline, prompts: list[str], seeds: list[int], steps: int | None = None
-) -> list[Image.Image]:
+def paint(pipeline: StableDiffusionPipeline, prompts: list[str], seeds: list[int], steps: int | None = None) -> list[Image.Image]:
     """One picture for each prompt and seed, with the defaults of halftone.json where steps is None."""
     settings = json.loads((HERE.parent / "halftone.json").read_text())
     images: list[Image.Image] = []

@@ -92,7 +92,7 @@ def test_beside_others_in_every_kind_of_picture(engine: DiffusersEngine, folder:
     model = folder / "model"
     generate(engine, model, **SIZE)
     decoded: list[bytes] = []
-    watched = of(engine).modules["vae"].decoder
+    watched: Any = of(engine).modules["vae"].decoder
     watched.register_forward_pre_hook(lambda _, latents: decoded.append(latents[0].numpy().tobytes()))
     save_net(make_net(model, hint=(4, 8, 8, 8)), folder / "net")
     make_lora(model, folder / "lora.safetensors")
