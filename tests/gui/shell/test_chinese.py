@@ -46,7 +46,7 @@ from halftone.settings.guide import chapters
 CORE = Path(__file__).resolve().parents[3] / "app" / "halftone"
 EXAMINE = Examine(job="a", model="m", device="cpu")
 NAMES = re.compile(
-    r"[\w.-]+ (PR )?#\d+|--[\w-]+|embedding:|\{\w+\}|pillow-jxl-plugin|insightface|[\w./-]*[_./][\w./-]*|"
+    r"[\w.-]+ (PR )?#\d+|--[\w-]+|embedding:|\{\w+\}|pillow-jxl-plugin|insightface|onnxruntime|[\w./-]*[_./][\w./-]*|"
     r"\b(halftone( fetch)?|diffusers|transformers|pocket|safetensors|pickle|cpu|cuda|none|auto|exp|erf|sin|schnell)\b",
     re.IGNORECASE,
 )
