@@ -3,7 +3,7 @@
 import getpass
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -57,15 +57,19 @@ def head_runs() -> bool:
     return has_farm() and is_claimed(head_mark())
 
 
-def look() -> Seen:
-    """What became of the jobs of windows. Raises sqlite3.Error and OSError."""
+def look(titles: Mapping[str, str] | None = None) -> Seen:
+    """What became of the jobs of windows. titles: by key, those that are known, as there may be thousands to look up. Raises
+    sqlite3.Error and OSError.
+    """
     if not has_farm():
         return Seen()
+    known = titles or {}
     with Ledger() as ledger:
         hosts = {owner: facts.host for owner, facts in ledger.nodes().items()}
         jobs = ledger.beginning(_PREFIX, *_SHOWN)
         entries = tuple(
-            Entry(job.key, _title(ledger, job.key), job.state, hosts.get(job.owner or "", ""), job.error) for job in jobs
+            Entry(job.key, known.get(job.key) or _title(ledger, job.key), job.state, hosts.get(job.owner or "", ""), job.error)
+            for job in jobs
         )
     return Seen(is_claimed(head_mark()), entries)
 

@@ -54,8 +54,8 @@ class FarmJobs(QObject):
         if self._looking:
             return
         self._looking = True
-
-        self._run(lambda: _farm().look(), self._seen, self._unseen)
+        titles = {one.key: one.title for one in self.entries}
+        self._run(lambda: _farm().look(titles), self._seen, self._unseen)
 
     def _seen(self, seen: "Seen") -> None:
         self._looking = False
