@@ -100,6 +100,7 @@ class NumberBox(QDoubleSpinBox):
     def __init__(self, allowed: tuple[float, float], places: int = 0) -> None:
         super().__init__()
         guard_wheel(self)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.setDecimals(places)
         self.setRange(*allowed)
 

@@ -180,8 +180,8 @@ class ControlPart(ListRow[Control]):
         box.setSingleStep(RESOLUTIONS[0])
         box.setAccessibleName(f"{self.items()[index].name}: {words}")
         box.setToolTip(tr("Shorter edge of the drawn picture, {0} to {1}. Auto: same as the result.", *map(str, RESOLUTIONS)))
-        box.setMinimumWidth(60)
-        box.setMaximumWidth(theme.grown(72))
+        box.setMinimumWidth(68)
+        box.setMaximumWidth(theme.grown(80))
         box.setValue(self.items()[index].resolution or 0)
         box.valueChanged.connect(
             lambda value: self.change(index, resolution=max(RESOLUTIONS[0], round(value)) if value else None)
@@ -241,7 +241,6 @@ class ControlPart(ListRow[Control]):
         box.setAccessibleName(f"{self.items()[index].name}: {words}")
         box.setToolTip(tr("{0} to {1}.", f"{threshold.low:g}", f"{threshold.high:g}"))
         box.setFont(theme.current().font("body", numbers=True))
-        box.setAlignment(Qt.AlignmentFlag.AlignRight)
         box.setMinimumWidth(theme.grown(72))
         box.setMaximumWidth(theme.grown(72))
         given = getattr(self.items()[index], field)

@@ -151,5 +151,4 @@ def _number_box(one: Parameter) -> NumberBox:
         box.setSpecialValueText("–")
     box.setValue(_none(one))
     box.setSingleStep(one.step)
-    box.setAlignment(Qt.AlignmentFlag.AlignRight)
     return box
