@@ -306,12 +306,15 @@ class Examination:
         if error < float("inf"):
             flat = call.method == "decode" and _is_flat(result) and not _is_flat(reference)
             wrong = error > WRONG[dtype] or flat
-            if (wrong or self._passes_the_limit(name, wide)) and (hidden := self._hidden(call)) is not None:
-                return [overflow_finding(hidden, name, dtype, step, _peaks(wide, name), wide.scores[name])]
-            if not wrong:
+            clipped, hidden = self._unseen(call) if wrong or self._passes_the_limit(name, wide) else (None, None)
+            if clipped is not None:
+                return [overflow_finding(clipped, name, dtype, step, _peaks(wide, name), wide.scores[name])]
+            if not wrong and hidden is None:
                 return []
             if not again and (self._is_right_now(call, result, reference, error) or self._doubts.reads_again(name)):
                 return None
+            if hidden is not None:
+                return [overflow_finding(hidden, name, dtype, step, _peaks(wide, name), wide.scores[name])]
             masters = self._masters[name]
             return [departure_finding(self._loaded, call, step, masters, flat=flat, wide=wide.dtype)]
         measured = measure_call(call, module, dtype, until_origin=True)
@@ -333,8 +336,8 @@ class Examination:
         over = (reading.module for reading in wide.readings[name] if limit < reading.output_peak)
         return any(isinstance(module.get_submodule(one), DENSE) for one in over)
 
-    def _hidden(self, call: Call) -> Reading | None:
-        """The layer whose overflow does not show in a finite result; None when there is none.
+    def _unseen(self, call: Call) -> tuple[Reading | None, Reading | None]:
+        """Layers whose overflow does not show in a finite result: (one that this device clipped, one that gave NaN).
 
         A layer clips nothing by itself, so a result exactly at the limit overflowed and would be infinite on other devices: that
         counts however little of it the result shows. A block that clips on purpose (FLUX, Chroma and Qwen-Image in float16) is
@@ -345,10 +348,12 @@ class Examination:
         """
         module = self._loaded.modules[call.component]
         measured = measure_call(call, module, self._loaded.states[call.component].dtype, scores=True)
-        if any(math.isnan(one.peak) for one in measured.readings) or any(not math.isfinite(one.peak) for one in measured.scores):
-            return source_of(measured.readings)
-        found = saturation(measured.readings)
-        return found if found is not None and isinstance(module.get_submodule(found.module), DENSE) else None
+        clipped = saturation(measured.readings)
+        if clipped is not None and not isinstance(module.get_submodule(clipped.module), DENSE):
+            clipped = None
+        is_nan = any(math.isnan(one.peak) for one in measured.readings)
+        is_nan = is_nan or any(not math.isfinite(one.peak) for one in measured.scores)
+        return clipped, source_of(measured.readings) if is_nan else None
 
     # --- what follows from them --------------------------------------------------------------------
 
