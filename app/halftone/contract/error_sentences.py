@@ -366,7 +366,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "~/.insightface/models/buffalo_l.",
     ),
     "ip-adapter-no-face": (
-        "insightface finds no face in {path}.",
+        "No face was found in {path}.",
         "Choose a picture with a face that is seen from the front and not cut off.",
     ),
     "output-folder-missing": ("The folder {folder} does not exist.", "Create it, or choose another."),
