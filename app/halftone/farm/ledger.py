@@ -271,9 +271,11 @@ class Ledger:
         return tuple(tried), tuple(taken)
 
     def forget(self, key: str) -> bool:
-        """Drop a job that did not end well, with its attempts; whether there was one."""
+        """Drop a job that failed or was set aside, with its attempts; whether there was one. One that was cancelled stays: a head
+        may be about to send it.
+        """
         with self._change() as change:
-            ended = "DELETE FROM job WHERE key = ? AND state IN ('failed', 'aside', 'cancelled')"
+            ended = "DELETE FROM job WHERE key = ? AND state IN ('failed', 'aside')"
             gone = change.execute(ended, (key,)).rowcount > 0
             if gone:
                 change.execute("DELETE FROM attempt WHERE key = ?", (key,))

@@ -83,19 +83,24 @@ def send(jobs: Sequence[Job], refused: Iterable[str] = ()) -> dict[str, ErrorFac
     """Hand in entries of the queue: id -> None where all its pictures are filed, else why none is. None where no head runs.
 
     refused: ids of entries whose end another program waits for. What the ledger has already is not filed again. Raises
-    sqlite3.Error and OSError.
+    sqlite3.Error and OSError: then nothing is filed, as an entry that also stayed in the queue would be made twice.
     """
     if not head_runs():
         return None
-    models, found = Models(), dict[str, ErrorFacts | None]()
+    models, found, wanted = Models(), dict[str, ErrorFacts | None](), list[Wanted]()
     with Ledger() as ledger:
+        names = _Names(ledger)
         for job in jobs:
             try:
                 _check(job, awaited=job.id in refused)
-                ledger.submit(_pictures(ledger, job, models))
+                wanted += _pictures(names, job, models)
                 found[job.id] = None
             except HalftoneError as error:
                 found[job.id] = error.as_facts()
+        try:
+            ledger.submit(wanted)
+        except HalftoneError as error:  # meanwhile another program handed in a job with one of these outputs
+            found = {name: one or error.as_facts() for name, one in found.items()}
     return found
 
 
@@ -108,11 +113,16 @@ def filed(ids: Iterable[str]) -> frozenset[str]:
 
 
 def cancel(*keys: str) -> None:
-    """Cancel pictures; those that did not end well are taken off the list. Raises sqlite3.Error and OSError."""
+    """Cancel pictures that are open; one that failed meanwhile stays on the list. Raises sqlite3.Error and OSError."""
     with Ledger() as ledger:
         for key in keys:
-            if ledger.tell(key, Cancelled()) is None:
-                ledger.forget(key)
+            ledger.tell(key, Cancelled())
+
+
+def take_off(key: str) -> None:
+    """Take a picture off the list that did not end well. Raises sqlite3.Error and OSError."""
+    with Ledger() as ledger:
+        ledger.forget(key)
 
 
 def cancel_entry(name: str) -> None:
@@ -152,15 +162,12 @@ def _check(job: Job, *, awaited: bool) -> None:
         raise HalftoneError("farm-refused", name=job.title or job.kind, why=why)
 
 
-def _pictures(ledger: Ledger, job: Job, models: Models) -> list[Wanted]:
+def _pictures(names: "_Names", job: Job, models: Models) -> list[Wanted]:
     assert isinstance(job.command, Generate)
     user, facts = getpass.getuser(), models.facts(job.command.request.model)
-    wanted, taken = list[Wanted](), set[str]()
-    ahead = len(ledger.beginning(_PREFIX, *OPEN))
+    wanted = list[Wanted]()
     for index, one in enumerate(_singles(job.command.request)):
-        output = str(_output(ledger, one, facts, taken, ahead + index))
-        request = replace(one, output=output)
-        taken.add(output)
+        request = replace(one, output=str(names.next(one, facts)))
         check_for_farm(request, facts)
         wanted.append(wanted_picture(_key(job.id, index), user, request, models))
     return wanted
@@ -187,15 +194,32 @@ def _singles(request: PictureRequest) -> Iterator[PictureRequest]:
         yield replace(one, wildcards=(), lora_folders=None)
 
 
-def _output(ledger: Ledger, request: PictureRequest, facts: ModelFacts, taken: set[str], ahead: int) -> Path:
-    """The file of a picture, which neither is there nor belongs to another job. Raises HalftoneError output-*."""
-    folder = pictures_dir() if request.output is None else Path(request.output).expanduser()
-    try:
-        path = folder if request.output is not None and not folder.is_dir() else _named(request, facts, folder, ahead)
-    except OSError as error:
-        raise output_error(error, folder, 0) from error
-    names = (numbered(path.absolute(), index) for index in count())
-    return next(name for name in names if not (os.path.lexists(name) or str(name) in taken or ledger.is_taken(str(name))))
+class _Names:
+    """Files for pictures that are handed in at once: none of them is there, or belongs to another job."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._ahead = len(ledger.beginning(_PREFIX, *OPEN))
+        self._taken = set[str]()
+        self._tried = dict[Path, int]()
+        """Name -> how many of its numbered ones were tried."""
+
+    def next(self, request: PictureRequest, facts: ModelFacts) -> Path:
+        """The file of the next picture. Raises HalftoneError output-*."""
+        folder = pictures_dir() if request.output is None else Path(request.output).expanduser()
+        try:
+            path = folder if request.output is not None and not folder.is_dir() else _named(request, facts, folder, self._ahead)
+        except OSError as error:
+            raise output_error(error, folder, 0) from error
+        path = path.absolute()
+        for index in count(self._tried.get(path, 0)):
+            name = numbered(path, index)
+            if not (os.path.lexists(name) or str(name) in self._taken or self._ledger.is_taken(str(name))):
+                break
+        self._tried[path] = index + 1
+        self._taken.add(str(name))
+        self._ahead += 1
+        return name
 
 
 def _named(request: PictureRequest, facts: ModelFacts, folder: Path, ahead: int) -> Path:

@@ -1,5 +1,7 @@
 """Entries of the window's queue as jobs of the farm."""
 
+import contextlib
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import PictureRequest, Saving, UpscaleRequest
 from halftone.farm import window_jobs
-from halftone.farm.ledger import Ledger, head_mark
-from halftone.farm.states import Cancelled, Failed
+from halftone.farm.ledger import Ledger, head_mark, ledger_file
+from halftone.farm.states import Cancelled, Failed, State
+from halftone.farm.states import Job as FarmJob
 from halftone.session.pictures.grid import Grid
 from halftone.session.state import Job
 from halftone.settings.folders import claimed
@@ -126,6 +129,55 @@ def test_only_what_is_open_or_did_not_end_well_is_shown() -> None:
     assert window_jobs.look().entries == ()
 
 
+def test_an_entry_is_never_filed_beside_one_that_stays_in_the_queue() -> None:
+    """The ledger fails at the second entry: the window keeps both, so the farm must have neither."""
+    sent(entry("first"))
+    with Ledger() as ledger, contextlib.closing(sqlite3.connect(ledger_file())) as database:
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON job WHEN new.key = 'window-b-0' BEGIN SELECT RAISE(ABORT, 'x'); END"
+        )
+        with pytest.raises(sqlite3.Error):
+            sent(entry("a"), entry("b"))
+        assert [job.key for job in ledger.in_state("waiting")] == ["window-first-0"]
+
+
+def test_many_entries_are_handed_in_with_one_look_at_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    looks = list[str]()
+    beginning = Ledger.beginning
+
+    def counted(self: Ledger, prefix: str, *states: State) -> tuple[FarmJob, ...]:
+        looks.append(prefix)
+        return beginning(self, prefix, *states)
+
+    monkeypatch.setattr(Ledger, "beginning", counted)
+    assert set(sent(*(entry(f"{n}", output=str(tmp_path)) for n in range(20))).values()) == {""}
+    assert len(looks) == 1
+    assert [Path(one.output or "").name for one in requests()] == [f"{n:05}-7.png" for n in range(1, 21)]
+
+
+def test_cancelling_keeps_the_reason_of_what_failed_meanwhile() -> None:
+    sent(entry())
+    with Ledger() as ledger:
+        assert ledger.lease("node", "cpu", (ledger.open_kinds()[0].kind,), 1, 60.0)
+        ledger.tell("window-a-0", Failed(1, ErrorFacts(code="out-of-memory")))
+        window_jobs.cancel("window-a-0")
+        (one,) = window_jobs.look().entries
+        assert one.error == ErrorFacts(code="out-of-memory")
+        window_jobs.take_off("window-a-0")
+        assert window_jobs.look().entries == ()
+        assert ledger.job("window-a-0") is None
+
+
+def test_a_cancelled_job_stays_where_a_head_that_just_leased_it_can_read_it() -> None:
+    sent(entry())
+    with Ledger() as ledger:
+        assert ledger.lease("node", "cpu", (ledger.open_kinds()[0].kind,), 1, 60.0)
+        for _ in range(2):  # two clicks on the cross
+            window_jobs.cancel("window-a-0")
+        window_jobs.take_off("window-a-0")
+        assert isinstance(ledger.command("window-a-0"), Generate)
+
+
 def test_a_picture_is_not_tried_again_while_another_job_has_its_output(tmp_path: Path) -> None:
     sent(entry(output=str(tmp_path / "one.png")))
     with Ledger() as ledger:
@@ -133,6 +185,3 @@ def test_a_picture_is_not_tried_again_while_another_job_has_its_output(tmp_path:
     sent(entry("b", output=str(tmp_path / "one.png")))
     with pytest.raises(HalftoneError, match="has this output"):
         window_jobs.retry("window-a-0")
-    window_jobs.cancel("window-a-0")
-    with Ledger() as ledger:
-        assert ledger.job("window-a-0") is None
