@@ -12,6 +12,7 @@ from tests.helpers.scripted import ENGINE, AnyAction, Fail, Picture, Touch, Wait
 from halftone.contract.request import PictureRequest
 from halftone.farm import window_jobs
 from halftone.farm.ledger import Ledger, head_mark
+from halftone.gui.create.farm_jobs import FarmJobs
 from halftone.gui.create.farm_panel import state_words
 from halftone.gui.shell.help_window import HelpWindow
 from halftone.session.events import Left
@@ -153,6 +154,21 @@ def test_what_the_farm_has_already_is_not_offered_again(qtbot: QtBot, tmp_path: 
     stage.wait(lambda: stage.controller.state.left.jobs == (own,))
     window_jobs.cancel_entry(filed.id)
     assert window_jobs.look().entries == ()
+
+
+def test_what_was_left_before_the_page_was_there_is_looked_up_as_well(qtbot: QtBot, tmp_path: Path) -> None:
+    """The queue of a killed window is read while the window is still being built."""
+    stage = stage_at(qtbot, tmp_path)
+    filed, own = queued(stage, "hills"), queued(stage, "sea")
+    stage.controller.take(Left(queue=LeftQueue(jobs=(filed, own))))
+    stage.wait(lambda: not stage.controller.background.busy)
+    with claimed(head_mark()):
+        assert window_jobs.send((filed,)) == {filed.id: None}
+    late = FarmJobs(stage.controller, stage.page)
+    stage.wait(lambda: stage.controller.state.left.jobs == (own,))
+    stage.wait(lambda: [entry.title for entry in late.entries] == ["hills"])
+    late.cancel_all()
+    stage.wait(lambda: late.entries == ())
 
 
 def test_a_job_that_is_removed_while_it_is_handed_in_is_cancelled(qtbot: QtBot, tmp_path: Path) -> None:

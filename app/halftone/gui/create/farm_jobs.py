@@ -44,6 +44,7 @@ class FarmJobs(QObject):
         self._timer.timeout.connect(self.look)
         unsubscribe = controller.session.store.subscribe(lambda state: state.left.jobs, self._drop_filed)
         self.destroyed.connect(unsubscribe)
+        self._drop_filed(controller.state.left.jobs)
         self.look()
 
     # --- what becomes of them ---------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class FarmJobs(QObject):
 
     def remove(self, entry: "Entry") -> None:
         """Cancel a picture, or take one off the list that did not end well."""
-        self._change(lambda: _farm().cancel(entry.key))
+        self._change(lambda: _farm().cancel(entry.key) if entry.is_open else _farm().take_off(entry.key))
 
     def retry(self, entry: "Entry") -> None:
         """Let the farm try a picture again."""
