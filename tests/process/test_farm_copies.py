@@ -1,10 +1,13 @@
 """Models that a node lacks are copied to it on request alone, and used once they are right."""
 
 import asyncio
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
@@ -214,6 +217,75 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_sent(tmp_path: P
     error = refused(huge, tmp_path / "copies")
     assert error.code == "disk-full"
     assert str(tmp_path / "copies") in str(error)
+
+
+def test_an_earlier_copy_that_was_changed_stays_beside_the_new_one(tmp_path: Path, model: Path) -> None:
+    copies, wanted = tmp_path / "copies", print_of(str(model))
+    all_of_it = asyncio.run(all_pieces(wanted))
+    receiver = Receiver(copies)
+    assert [receiver.take(piece) for piece in all_of_it] == [False] * (len(all_of_it) - 1) + [True]
+    (first,) = copies.iterdir()
+    (first / "my model" / "model_index.json").write_text("{}", encoding="utf-8")
+    models = OwnModels(lambda: [str(copies)])
+    with pytest.raises(HalftoneError, match="contents differ"):
+        models.find(wanted)
+    for piece in all_of_it:
+        receiver.take(piece)
+    assert Path(models.find(wanted)).parent != first
+    assert (first / "my model" / "model_index.json").read_text(encoding="utf-8") == "{}"
+
+
+def test_a_late_piece_of_a_cancelled_copy_does_not_disturb_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("old", "new"):
+        (tmp_path / f"{name}.safetensors").write_bytes(name.encode())
+    (old,), (new,) = (asyncio.run(all_pieces(print_of(str(tmp_path / f"{name}.safetensors")))) for name in ("old", "new"))
+    slow, go = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def waits(descriptor: int) -> None:
+        if not slow.is_set():
+            slow.set()
+            go.wait(30)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", waits)
+    receiver = Receiver(tmp_path / "copies")
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(receiver.take, old)
+        assert slow.wait(30)
+        second = threads.submit(receiver.take, new)
+        wait([second], 0.5)
+        go.set()
+        assert [first.result(), second.result()] == [True, True]
+    assert {path.name for path in whole(tmp_path / "copies")} == {"old.safetensors", "new.safetensors"}
+
+
+def test_a_disk_that_was_full_gets_the_model_later(
+    ledger: Ledger, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play_nothing(monkeypatch)
+    usage, full = shutil.disk_usage, [True]
+
+    def left(path: Path) -> object:
+        free = usage(path)
+        return free._replace(free=0) if full[0] and Path(path).parent.name == "copies" else free
+
+    monkeypatch.setattr(shutil, "disk_usage", left)
+    submit(ledger, lines(tmp_path, 1, model=str(model)))
+    ledger.allow_copies([print_of(str(model))])
+
+    async def run() -> None:
+        async with nodes(1, "--engine", ENGINE, copies=tmp_path / "copies") as there:
+            made = asyncio.create_task(until_over(head(ledger, there, again_seconds=0.1, copy_again_seconds=2.0), 60.0))
+            await until(lambda: any(error.code == "disk-full" for _, _, error in ledger.refusals()), made)
+            asked = there["node 0"].questions
+            await until(lambda: there["node 0"].questions > asked + 2, made)
+            assert {error.code for _, _, error in ledger.refusals()} == {"disk-full"}, "the reason is still shown"
+            full[0] = False
+            await made
+
+    asyncio.run(run())
+    assert (tmp_path / "j00.png").exists()
 
 
 @pytest.mark.parametrize("name", ["../out.safetensors", "/etc/out.safetensors", "unet/../../out"])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -13,7 +14,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.prints import FilePrint, ModelPrint
-from halftone.metadata.picture import output_error
+from halftone.metadata.picture import free_name, output_error
 from halftone.settings.disk import free_bytes, size_text
 from halftone.settings.folders import new_folder
 from halftone.settings.places import data_dir
@@ -82,9 +83,18 @@ class Receiver:
         self._file: BinaryIO | None = None
         self._digest = hashlib.sha256()
         self._ends = contextlib.ExitStack()
+        self._one_by_one = threading.Lock()
+        """A piece of a copy that was cancelled may still be on its way to the disk when the next copy begins."""
 
-    def take(self, piece: Piece) -> None:
-        """Raises HalftoneError disk-full, farm-model and output-*: then nothing of the model is left."""
+    def take(self, piece: Piece) -> bool:
+        """Write a piece; whether the model is whole with it. Raises HalftoneError disk-full, farm-model and output-*: then
+        nothing of the model is left.
+        """
+        with self._one_by_one:
+            self._take(piece)
+            return self._model is None
+
+    def _take(self, piece: Piece) -> None:
         try:
             if piece.begins:
                 self._begin(piece.model)
@@ -98,10 +108,11 @@ class Receiver:
 
     def close(self) -> None:
         """Drop what is not whole."""
-        self._drop(InterruptedError())
+        with self._one_by_one:
+            self._drop(InterruptedError())
 
     def _begin(self, model: ModelPrint) -> None:
-        self.close()
+        self._drop(InterruptedError())
         names = [PurePosixPath(one.name) for one in model.files] + [PurePosixPath(model.name)]
         if any(name.is_absolute() or ".." in name.parts for name in names):
             raise HalftoneError("farm-model", name=model.name, why=Words("its files would lie outside its folder"))
@@ -113,7 +124,9 @@ class Receiver:
         self._model, self._at = model, (0, 0)
 
     def _target(self, model: ModelPrint) -> Path:
-        return self._folder / hashlib.sha256(msgspec.msgpack.encode(model.files)).hexdigest()[:16]
+        """A folder that is not there: an earlier copy, which was changed since, stays as it is."""
+        named = self._folder / hashlib.sha256(msgspec.msgpack.encode(model.files)).hexdigest()[:16]
+        return free_name(named) if os.path.lexists(named) else named
 
     def _write(self, piece: Piece) -> None:
         if self._model != piece.model or self._at != (piece.file, piece.offset):

@@ -272,11 +272,12 @@ class Head:
             lacks, failed = error is not None and error.code == "farm-model", node.not_copied.get(kind)
             known = node.weighed.get((card, kind))
             if known is None or known.at <= begun:  # else a job of this kind failed meanwhile
-                self._note(node, card, kind, failed.error if lacks and failed is not None else error)
+                self._note(node, card, kind, error, failed.error if lacks and failed is not None else error)
 
-    def _note(self, node: _Attended, card: str, kind: str, error: ErrorFacts | None) -> None:
+    def _note(self, node: _Attended, card: str, kind: str, error: ErrorFacts | None, shown: ErrorFacts | None = None) -> None:
+        """Note what a card said of a kind. shown: instead, to the user."""
         node.weighed[card, kind] = Weighed(error, time.monotonic())
-        self._ledger.note_refusal(node.name, card, kind, error)
+        self._ledger.note_refusal(node.name, card, kind, shown or error)
 
     def _copy(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
         """Copy the models of a kind to a node that lacks them, where the user asked for it: one kind at a time."""
@@ -307,6 +308,7 @@ class Head:
                 del node.weighed[card, kind]
             else:
                 self._note(node, card, kind, error)
+        node.not_copied.pop(node.copied, None)
         if error is not None:
             node.not_copied[node.copied] = Weighed(error, time.monotonic())
 

@@ -102,9 +102,9 @@ class Node:
 
     async def receive(self, piece: Piece) -> ErrorFacts | None:
         try:
-            await asyncio.to_thread(self._receiver.take, piece)
-            for worker in self._workers.values():
-                worker.listing = None
+            if await asyncio.to_thread(self._receiver.take, piece):
+                for worker in self._workers.values():
+                    worker.listing = None
         except HalftoneError as error:
             return error.as_facts()
         return None
