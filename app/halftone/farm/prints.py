@@ -161,9 +161,13 @@ class Listing:
     def _walked(self) -> dict[int, list[str]]:
         """Size -> files."""
         if self._sizes is None:
-            began, self._sizes = time.monotonic(), {}
+            began, self._sizes, seen = time.monotonic(), {}, set[str]()
             for root in dict.fromkeys(map(os.path.expanduser, self._folders)):
                 for folder, folders, names in os.walk(root, followlinks=True):
+                    if (real := os.path.realpath(folder)) in seen:  # links may lead back, or to each other
+                        folders.clear()
+                        continue
+                    seen.add(real)
                     folders[:] = sorted(name for name in folders if not is_unfinished(name))
                     self._names.setdefault(file_name(folder), []).append(folder)
                     for path in (os.path.join(folder, name) for name in sorted(names)):

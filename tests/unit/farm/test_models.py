@@ -106,6 +106,16 @@ def test_several_searches_walk_the_folders_once_and_hash_no_more_than_they_must(
     assert models.find(late)
 
 
+@pytest.mark.timeout(20)
+def test_links_that_lead_back_end_no_search(tmp_path: Path) -> None:
+    wanted = print_of(str(file(tmp_path / "head" / "a.safetensors", b"weights")))
+    file(tmp_path / "node" / "deep" / "b.safetensors", b"weights")
+    for name in ("x", "y", "z"):
+        (tmp_path / "node" / "deep" / name).symlink_to(tmp_path / "node", target_is_directory=True)
+    models = OwnModels(lambda: [str(tmp_path / "node")])
+    assert models.find(wanted) == str(tmp_path / "node" / "deep" / "b.safetensors")
+
+
 def test_pocket_is_here() -> None:
     assert OwnModels(tuple).find(print_of(POCKET)) == POCKET
 

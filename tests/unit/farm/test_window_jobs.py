@@ -133,9 +133,7 @@ def test_an_entry_is_never_filed_beside_one_that_stays_in_the_queue() -> None:
     """The ledger fails at the second entry: the window keeps both, so the farm must have neither."""
     sent(entry("first"))
     with Ledger() as ledger, contextlib.closing(sqlite3.connect(ledger_file())) as database:
-        database.execute(
-            "CREATE TRIGGER no BEFORE INSERT ON job WHEN new.key = 'window-b-0' BEGIN SELECT RAISE(ABORT, 'x'); END"
-        )
+        database.execute("CREATE TRIGGER no BEFORE INSERT ON job WHEN new.key = 'window-b-0' BEGIN SELECT RAISE(ABORT, 'x'); END")
         with pytest.raises(sqlite3.Error):
             sent(entry("a"), entry("b"))
         assert [job.key for job in ledger.in_state("waiting")] == ["window-first-0"]
