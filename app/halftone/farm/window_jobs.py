@@ -5,7 +5,6 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -100,7 +99,8 @@ def send(jobs: Sequence[Job], refused: Iterable[str] = ()) -> dict[str, ErrorFac
         try:
             ledger.submit(wanted)
         except HalftoneError as error:  # meanwhile another program handed in a job with one of these outputs
-            found = {name: one or error.as_facts() for name, one in found.items()}
+            for name in found:
+                found[name] = found[name] or error.as_facts()
     return found
 
 
@@ -212,14 +212,16 @@ class _Names:
         except OSError as error:
             raise output_error(error, folder, 0) from error
         path = path.absolute()
-        for index in count(self._tried.get(path, 0)):
-            name = numbered(path, index)
-            if not (os.path.lexists(name) or str(name) in self._taken or self._ledger.is_taken(str(name))):
-                break
+        index = self._tried.get(path, 0)
+        while self._is_taken(name := numbered(path, index)):
+            index += 1
         self._tried[path] = index + 1
         self._taken.add(str(name))
         self._ahead += 1
         return name
+
+    def _is_taken(self, name: Path) -> bool:
+        return os.path.lexists(name) or str(name) in self._taken or self._ledger.is_taken(str(name))
 
 
 def _named(request: PictureRequest, facts: ModelFacts, folder: Path, ahead: int) -> Path:

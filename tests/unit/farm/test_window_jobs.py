@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.messages import Generate, Upscale
 from halftone.contract.request import PictureRequest, Saving, UpscaleRequest
 from halftone.farm import window_jobs
-from halftone.farm.ledger import Ledger, head_mark, ledger_file
+from halftone.farm.ledger import Ledger, Wanted, head_mark, ledger_file
 from halftone.farm.states import Cancelled, Failed, State
 from halftone.farm.states import Job as FarmJob
 from halftone.session.pictures.grid import Grid
@@ -137,6 +138,20 @@ def test_an_entry_is_never_filed_beside_one_that_stays_in_the_queue() -> None:
         with pytest.raises(sqlite3.Error):
             sent(entry("a"), entry("b"))
         assert [job.key for job in ledger.in_state("waiting")] == ["window-first-0"]
+
+
+def test_an_output_that_another_program_takes_meanwhile_refuses_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    submit, output = Ledger.submit, str(tmp_path / "one.png")
+
+    def later(self: Ledger, wanted: Iterable[Wanted]) -> tuple[str, ...]:
+        monkeypatch.setattr(Ledger, "submit", submit)
+        sent(entry("other", output=output))
+        return submit(self, wanted)
+
+    monkeypatch.setattr(Ledger, "submit", later)
+    found = sent(entry("a", output=output), entry("b"))
+    assert found == dict.fromkeys("ab", "a job that is not done has this output")
+    assert len(requests()) == 1
 
 
 def test_many_entries_are_handed_in_with_one_look_at_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
