@@ -357,11 +357,23 @@ def test_a_file_that_needs_more_memory_than_it_may_use_is_refused(tmp_path: Path
     assert "memory" in sentence(caught.value.as_facts())
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a.safetensors", "is a safetensors file already."), ("a.png", "is not a pickle file."), ("a", "is a folder.")],
+)
+def test_a_file_of_another_kind_is_not_called_damaged(tmp_path: Path, name: str, said: str) -> None:
+    path = tmp_path / name
+    path.mkdir() if name == "a" else path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(HalftoneError) as caught:
+        conversion.convert(str(path))
+    assert sentence(caught.value.as_facts()).endswith(said)
+
+
 @pytest.mark.parametrize("path", ["none.ckpt", "."])
 def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(HalftoneError) as caught:
         conversion.convert(str(tmp_path / path))
-    assert caught.value.code in ("file-missing", "pickle-unread")
+    assert caught.value.code in ("file-missing", "pickle-not")
     with pytest.raises(HalftoneError, match="does not exist"):
         conversion.convert(str(tmp_path / path), tmp_path / "nowhere")
     assert msgspec.json.encode(caught.value.as_facts())

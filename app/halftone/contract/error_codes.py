@@ -15,6 +15,7 @@ ErrorCode = Literal[
     "model-pickle",
     "pickle-needs-code",
     "pickle-no-weights",
+    "pickle-not",
     "pickle-unread",
     "model-incomplete",
     "model-unsupported",

@@ -32,6 +32,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Use the .safetensors version of this model.",
     ),
     "pickle-no-weights": ("{path} holds no weights.", "Choose another file."),
+    "pickle-not": ("{path} is {what}.", "Choose a .ckpt, .pt, .pth or .bin file."),
     "pickle-unread": (
         "{path} cannot be converted: {detail}.",
         "Download it again, or use its .safetensors version.",

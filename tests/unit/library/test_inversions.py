@@ -258,6 +258,13 @@ def test_what_is_named_and_not_read_is_noted(folder: Path, text: str, syntax: Sy
     assert [note.startswith(start) for note, start in zip(notes, said, strict=True)] == [True] * len(said), notes
 
 
+@pytest.mark.parametrize(("shelf", "noted"), [("embeddings", 1), ("hypernetworks", 0), ("VAE", 0), ("ESRGAN", 0)])
+def test_a_word_that_is_called_like_a_pickle_of_another_kind_is_just_a_word(folder: Path, shelf: str, noted: int) -> None:
+    (folder / shelf).mkdir()
+    (folder / shelf / "anime.pt").write_bytes(b"PK")
+    assert len(unread_notes(("an anime girl",), (), (), [str(folder)], SD, OWN)) == noted
+
+
 def test_a_model_of_another_width_says_which_width_it_reads(folder: Path) -> None:
     narrow = replace(SD, family="Stable Diffusion 2.x")
     (note,) = unread_notes(("easynegative",), (), (), [str(folder)], narrow, OWN)

@@ -22,11 +22,14 @@ from halftone.library.add_ons.inversions import (
     without_names,
 )
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.index.tidying import folder_shelf
 from halftone.library.prompts.comfyui_words import embedding_in
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 
 _PICKLES: Final = (".pt", ".bin")
 """Endings that embeddings of other programs have; A1111 and ComfyUI read both."""
+_MAY_HOLD: Final = (None, "Embeddings")
+"""Folders in which a pickle file may be an embedding: a word of the prompt that is called like a VAE names no embedding."""
 _MARK: Final = "embedding:"
 _MARKED: Final = re.compile(r"(?<![\w-])embedding:[^\s,|<>()\[\]]+", re.IGNORECASE)
 
@@ -118,6 +121,8 @@ def _in_folders(
                 yield path, name
 
     for path, name in named(_PICKLES):
+        if folder_shelf(path) not in _MAY_HOLD:
+            continue
         yield (
             name,
             Words(

@@ -17,6 +17,7 @@ _NAMES: Final[dict[Shelf, tuple[str, ...]]] = {
     "Embeddings": ("embedding", "embeddings", "textualinversion", "textualinversions"),
     "Upscalers": ("upscaler", "upscalers", "upscalemodels", "esrgan", "realesrgan", "swinir", "dat"),
     "Text encoders": ("textencoder", "textencoders", "clip", "clipvision"),
+    "Other": ("hypernetwork", "hypernetworks", "codeformer", "gfpgan", "deepbooru"),
 }
 """Names of folders in A1111, Forge, ComfyUI, StabilityMatrix, Fooocus, InvokeAI and SwarmUI, in small letters alone."""
 _FOLDERS: Final[dict[str, Shelf]] = {name: shelf for shelf, names in _NAMES.items() for name in names}
@@ -28,10 +29,15 @@ def wrong_folder(entry: Entry) -> Shelf | None:
     """The kind that a file's folder is for, where the file is of another that has folders of its own."""
     if entry.whole or entry.shelf == "Other" or (entry.shelf == "VAE" and entry.name.lower().endswith(_BESIDE_MODEL)):
         return None
-    near = list(PurePath(entry.path).parent.parts[::-1])[:_NEAR]
+    meant = folder_shelf(entry.path)
+    return None if meant in (entry.shelf, "Other") else meant
+
+
+def folder_shelf(path: str) -> Shelf | None:
+    """The kind that the name of a file's folder, or of one shortly above, stands for; None where no name tells one."""
+    near = list(PurePath(path).parent.parts[::-1])[:_NEAR]
     names = ("".join(filter(str.isalnum, name.lower())) for name in near)
-    meant: Shelf | None = next((_FOLDERS[name] for name in names if name in _FOLDERS), None)
-    return None if meant == entry.shelf else meant
+    return next((_FOLDERS[name] for name in names if name in _FOLDERS), None)
 
 
 def duplicates(entries: Iterable[Entry], hashes: Mapping[str, Hashes]) -> tuple[tuple[Entry, ...], ...]:

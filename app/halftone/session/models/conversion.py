@@ -14,6 +14,7 @@ from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.families.recognise import recognise
 from halftone.library.files.header import quoted, read_header
+from halftone.library.models import PICKLES
 from halftone.session.events import Noted, Replaced
 from halftone.session.models import confined
 from halftone.session.ports import Commands, Finished
@@ -56,8 +57,11 @@ def convert(source: str, folder: Path | None = None, heard: Callable[[int, int],
     target = target_of(file if folder is None else folder.absolute() / file.name)
     if not target.parent.is_dir():
         raise no_folder(target.parent)
+    if file.is_dir():
+        raise HalftoneError("pickle-not", path=str(file), what=Words("a folder"))
     try:
         with open_regular(file) as opened:
+            _refuse_other_files(opened, file)
             return _converted(opened, file, target, heard)
     except FileNotFoundError as error:
         raise HalftoneError("file-missing", path=str(file)) from error
@@ -65,6 +69,15 @@ def convert(source: str, folder: Path | None = None, heard: Callable[[int, int],
         raise no_right(error, file) from error
     except OSError as error:
         raise HalftoneError("pickle-unread", path=str(file), detail=system_words(error)) from error
+
+
+def _refuse_other_files(opened: BinaryIO, file: Path) -> None:
+    """Files that are no pickles by name and by content. Raises HalftoneError pickle-not; one called a pickle may be damaged."""
+    ending = file.suffix.lower()
+    if ending in PICKLES or opened.peek(2).startswith((b"PK", b"\x80")):
+        return
+    what = Words("a safetensors file already") if ending == ".safetensors" else Words("not a pickle file")
+    raise HalftoneError("pickle-not", path=str(file), what=what)
 
 
 def _converted(opened: BinaryIO, file: Path, target: Path, heard: Callable[[int, int], object]) -> Converted:
