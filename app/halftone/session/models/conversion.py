@@ -73,8 +73,9 @@ def convert(source: str, folder: Path | None = None, heard: Callable[[int, int],
 
 def _refuse_other_files(opened: BinaryIO, file: Path) -> None:
     """Files that are no pickles by name and by content. Raises HalftoneError pickle-not; one called a pickle may be damaged."""
-    ending = file.suffix.lower()
-    if ending in PICKLES or opened.peek(2).startswith((b"PK", b"\x80")):
+    ending, begins = file.suffix.lower(), opened.read(2)
+    opened.seek(0)
+    if ending in PICKLES or begins.startswith((b"PK", b"\x80")):
         return
     what = Words("a safetensors file already") if ending == ".safetensors" else Words("not a pickle file")
     raise HalftoneError("pickle-not", path=str(file), what=what)
