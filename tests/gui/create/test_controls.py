@@ -61,6 +61,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
     end.setValue(0.8)
     choose(part, "canny")
     choose(part, "crop")
+    choose(part, "prompt")
     low, high = part.findChildren(NumberBox)[-6:-4]
     assert (low.value(), high.value()) == (100, 200)
     low.setValue(60)
@@ -71,6 +72,7 @@ def test_one_is_added_given_a_picture_and_sent(qtbot: QtBot, net: Path, tmp_path
         "preprocessor": "canny",
         "threshold_a": 60.0,
         "resize": "crop",
+        "mode": "prompt",
     }
     wanted = Control(path=str(net), image=str(tmp_path / "pose.png"), **fields)
     assert form.request().controls == controller.state.extras.controls == (wanted,)
@@ -115,6 +117,21 @@ def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, net: Path) 
     assert ("ControlNet", "edges 0.40") in receipt_rows(samples.picture_facts("a.png"), request)
     form.set_request(PictureRequest(prompt="sea"))
     assert form.request().controls == ()
+    stage.idle()
+    stage.close()
+
+
+def test_a_mode_is_offered_where_the_net_has_modes_or_to_take_it_back(qtbot: QtBot, tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"_class_name": "FluxControlNetModel"})
+    stage = Stage(qtbot)
+    form = stage.page.form
+    part = form.control_part
+    plain = Control(path=str(tmp_path), image="/p/a.png")
+    for control, offered in ((plain, False), (msgspec.structs.replace(plain, mode="control"), True)):
+        form.set_request(PictureRequest(prompt="sea", controls=(control,)))
+        part.row.setChecked(True)
+        boxes = [box for box in part.findChildren(QComboBox) if box.findData("control") >= 0]
+        assert [box.currentData() for box in boxes] == (["control"] if offered else [])
     stage.idle()
     stage.close()
 

@@ -45,6 +45,8 @@ CLASSES: Final = {
 """Family -> class of its ControlNets."""
 OTHERS: Final = {T2I: (SD1.name, SDXL.name), UNION: (SDXL.name,), LLLITE: (SDXL.name,)}
 """Class of what is used as a ControlNet -> families."""
+_MODED: Final = (UNETS, T2I, UNION)
+"""Classes of those that may count softly, or for the prompt alone."""
 _KIND: Final = "ControlNet"
 _T2I_KIND: Final = "T2I-Adapter"
 KINDS: Final[tuple[Kind, ...]] = (_KIND, _T2I_KIND)
@@ -92,7 +94,7 @@ def check_fit(controls: Iterable[Control], model: ModelFacts) -> None:
             raise HalftoneError("control-unsupported", model=model.name, detail=detail)
         config = config_of(control.path)
         kind = str(config["_class_name"])
-        if control.mode != "balanced" and kind not in (UNETS, T2I, UNION):
+        if control.mode != "balanced" and kind not in _MODED:
             name, allowed = (
                 Words("The control mode of {0}", (control.name,)),
                 Words("balanced, as ControlNets of its kind have no other"),
@@ -114,6 +116,14 @@ def denoiser_config(model: ModelFacts) -> Config | None:
         file = next((path / name / "config.json" for name in ("unet", "transformer") if name in model.components), None)
         return None if file is None else read_json(file)
     return configs(model.family, model_header(model), model.path).get("unet") if model.family in SINGLES else None
+
+
+def takes_modes(path: str) -> bool:
+    """Whether it has control modes other than balanced; False for what cannot be read."""
+    try:
+        return config_of(path)["_class_name"] in _MODED
+    except HalftoneError:
+        return False
 
 
 def kinds_in(path: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The ControlNets of the next pictures: a folded row of the Create form."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QLabel, QLayout, QPus
 from halftone.contract.limits import CONTROL_RANGE
 from halftone.contract.preprocessors import DEPTH, NONE, NORMAL, POSE, PREPROCESSORS, RESOLUTIONS, Threshold
 from halftone.contract.request import Control, model_stem
-from halftone.contract.vocabulary import Resize
+from halftone.contract.vocabulary import ControlMode, Resize
 from halftone.gui import theme
 from halftone.gui.create.form.binding import Binding
 from halftone.gui.create.form.file_choosers import ask_folder, ask_picture
@@ -20,7 +20,7 @@ from halftone.gui.create.rows.list_row import Listed, ListRow
 from halftone.gui.i18n import say, tr
 from halftone.gui.kit.stock_widgets import button, column, fill_combo, icon_button, label, row
 from halftone.gui.text import net_words, short
-from halftone.library.add_ons.controlnets import check_fit, kinds_in
+from halftone.library.add_ons.controlnets import check_fit, kinds_in, takes_modes
 from halftone.library.add_ons.vaes import vae_name
 from halftone.session.pictures.control_preview import drawn_control
 
@@ -68,6 +68,11 @@ def _model_words(net: str) -> dict[str, _ModelWords]:
     }
 
 
+def _mode_misfits(control: Control) -> bool:
+    """Whether it has a control mode that its ControlNet does not take, and that one must be able to take back."""
+    return control.mode != "balanced" and not takes_modes(control.path)
+
+
 class ControlPart(ListRow[Control]):
     """The list, each with its picture and how much of it, and a button to add one."""
 
@@ -84,7 +89,13 @@ class ControlPart(ListRow[Control]):
             check=check_fit,
             kind="ControlNet",
             words=net_words,
-            shape=lambda control: (control.path, control.image, control.preprocessor, control.preprocessor_model),
+            shape=lambda control: (
+                control.path,
+                control.image,
+                control.preprocessor,
+                control.preprocessor_model,
+                _mode_misfits(control),
+            ),
         )
         self._previews: list[QLabel] = []
         super().__init__(binding, kind)
@@ -105,19 +116,33 @@ class ControlPart(ListRow[Control]):
         begins = self._number(index, "start", tr("From"), tr("Starting control step (0 to 1)"))
         ends = self._number(index, "end", tr("To"), tr("Ending control step (0 to 1)"))
         numbers = row(*strength, *kinds, -1, spacing=6)
-        return column(head, middle, numbers, row(*begins, *ends, -1, spacing=6), self._resize(index, item), spacing=6)
+        modes = [self._mode(index)] if takes_modes(item.path) or _mode_misfits(item) else []
+        return column(head, middle, numbers, row(*begins, *ends, -1, spacing=6), *modes, self._resize(index), spacing=6)
 
-    def _resize(self, index: int, control: Control) -> QLayout:
-        name = tr("Resize mode")
-        box = combo(f"{control.name}: {name}", tr("Used when the aspect ratios differ."))
+    def _mode(self, index: int) -> QLayout:
+        modes: dict[ControlMode, str] = {
+            "balanced": tr("Balanced"),
+            "prompt": tr("My prompt is more important"),
+            "control": tr("ControlNet is more important"),
+        }
+        return self._choice(
+            index, "mode", tr("Control mode"), tr("What counts more where the prompt and the picture disagree."), modes
+        )
+
+    def _resize(self, index: int) -> QLayout:
         modes: dict[Resize, str] = {
             "stretch": tr("Just resize"),
             "crop": tr("Crop and resize"),
             "fill": tr("Resize and fill"),
         }
-        for value, words in modes.items():
+        return self._choice(index, "resize", tr("Resize mode"), tr("Used when the aspect ratios differ."), modes)
+
+    def _choice(self, index: int, field: str, name: str, tip: str, choices: Mapping[Any, str]) -> QLayout:
+        """A field with few values, its name beside it."""
+        box = combo(f"{self.items()[index].name}: {name}", tip)
+        for value, words in choices.items():
             box.addItem(words, value)
-        self.tie(index, "resize", box)
+        self.tie(index, field, box)
         made = row(label(name, "small", "secondary"), box, spacing=8)
         made.setStretch(1, 1)
         return made
