@@ -41,7 +41,6 @@ ErrorCode = Literal[
     "size-not-multiple",
     "strength-too-small",
     "value-out-of-range",
-    "prompt-empty",
     "prompt-no-text",
     "prompt-too-long",
     "prompt-uncomposed",

@@ -97,7 +97,6 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Use a strength of at least {low}, or more steps.",
     ),
     "value-out-of-range": ("{name} cannot be {value}.", "Choose a value from {low} to {high}."),
-    "prompt-empty": ("The prompt is empty.", 'Example: "a red sun over green hills".'),
     "prompt-no-text": ("The prompt contains bytes that are not text.", "Type it again, or set the terminal to UTF-8."),
     "prompt-too-long": (
         "The prompt is too long to store in {path}.",

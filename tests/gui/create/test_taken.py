@@ -264,7 +264,7 @@ def test_a_video_says_that_it_is_no_start_picture(qtbot: QtBot) -> None:
     stage.close()
 
 
-def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtBot, tmp_path: Path) -> None:
+def test_an_empty_prompt_is_an_example_at_first_and_a_note_goes_with_the_next_change(qtbot: QtBot, tmp_path: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
     stage.page.generate()
@@ -277,7 +277,9 @@ def test_an_empty_prompt_is_told_and_a_note_goes_with_the_next_change(qtbot: QtB
     form.prompt.setPlainText("")
     stage.page.generate()
     stage.idle()
-    assert not form.taken.isHidden()
+    assert form.taken.isHidden()
+    assert form.request().prompt == "", "whoever has made a picture may want one without words"
+    form.tell("said")
     model_files.write_folder(tmp_path / "other")
     stage.controller.session.models.select(str(tmp_path / "other"))
     stage.wait(lambda: stage.controller.settings.last_model == str(tmp_path / "other"))

@@ -55,6 +55,14 @@ def test_a_picture_is_that_of_a_plain_call(engine: DiffusersEngine, tmp_path: Pa
     assert float(found.removesuffix(" dB")) >= LEAST.get((name, task), float("inf"))
 
 
+@pytest.mark.parametrize("name", ["SDXL", "Qwen-Image"])
+def test_a_picture_without_words_is_that_of_a_plain_call(engine: DiffusersEngine, tmp_path: Path, name: str) -> None:
+    case = case_of(name)
+    model = run.save(case, tmp_path / "m")
+    found = compared("", case, engine, model, run.original(model), "text", given(tmp_path, case.size))
+    assert float(found.removesuffix(" dB")) == float("inf")
+
+
 def binned(name: str) -> Case:
     """The family as its pipeline is by default, with a table of small sizes."""
     case = case_of(name)

@@ -249,7 +249,6 @@ def test_unknown_options_and_wrong_sizes_are_refused(models: dict[str, Path]) ->
         ({"options": {"no_such_thing": 1}}, "option-unknown"),
         ({"width": 33}, "size-not-multiple"),
         ({"steps": 1001}, "value-out-of-range"),
-        ({"prompt": "  "}, "prompt-empty"),
         ({"batch": 0}, "value-out-of-range"),
         ({"image": "no-such.png"}, "image-missing"),
         ({"num_frames": 3}, "option-unknown"),

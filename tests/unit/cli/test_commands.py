@@ -750,7 +750,6 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["generate", "{a|b <lora:grain:0.5>}"], "lora-no-folder"),
     (lambda _: ["generate", "a <lora:../../grain:1>"], "lora-no-folder"),
     (lambda _: ["generate", "a __../../grain__"], "wildcard-none"),
-    (lambda _: ["generate", " "], "prompt-empty"),
     (lambda _: ["generate", "a \udcff sun"], "prompt-no-text"),
     (lambda _: ["generate", "a", "--negative", "\udcff"], "prompt-no-text"),
     (lambda _: ["check", "--prompt", "\udcff"], "prompt-no-text"),

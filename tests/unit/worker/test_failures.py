@@ -75,7 +75,7 @@ def test_the_log_is_named_where_the_words_ask_for_it() -> None:
     told = say(error_facts(HalftoneError("model-load-failed", path="x", detail="odd"), "cpu", "worker.log"))
     assert "(log)" not in told
     assert error_facts(HalftoneError("worker-lost", cause="x"), "cpu", "worker.log").facts["log"] == "worker.log"
-    assert "log" not in error_facts(HalftoneError("prompt-empty"), "cpu", "worker.log").facts
+    assert "log" not in error_facts(HalftoneError("file-empty", path="x"), "cpu", "worker.log").facts
 
 
 def test_a_lost_device_is_named() -> None:

@@ -185,7 +185,7 @@ def test_a_used_job_id_is_refused(*, after: bool) -> None:
 @pytest.mark.parametrize(
     ("action", "code"),
     [
-        (Fail(code="prompt-empty"), "prompt-empty"),
+        (Fail(code="file-empty"), "file-empty"),
         (Throw(kind="memory-error"), "out-of-memory"),
         (Throw(kind="runtime-error", text="CUDA out of memory. Tried to allocate 2.00 GiB"), "out-of-memory"),
         (Throw(kind="runtime-error", text="DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"), "out-of-memory"),
@@ -369,7 +369,7 @@ def test_an_engine_that_cannot_be_made_is_told_to_each_who_asks() -> None:
 ACTIONS: list[AnyAction] = [
     Steps(steps=2),
     Picture(),
-    Fail(code="prompt-empty"),
+    Fail(code="file-empty"),
     Throw(kind="memory-error"),
     Say(event=StepDone(job="someone else", step=1, steps=1, peak=None, finite=None, seconds=0.0)),
 ]

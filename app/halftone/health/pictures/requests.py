@@ -29,7 +29,7 @@ from halftone.library.prompts.styles import styled
 from halftone.library.prompts.wildcards import check_wildcards
 from halftone.library.sampler_options import check_sampler_options
 from halftone.library.tasks import needs_picture
-from halftone.library.videos import check_video, makes_videos, reads_prompt
+from halftone.library.videos import check_video, makes_videos
 from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
 from halftone.metadata.start_images import check_mask, picture_size
 from halftone.settings.picture_files import JPEG_XL_PACKAGE, check_there
@@ -63,8 +63,6 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
             raise HalftoneError("setting-bad-value", name="--control", value=control.path, allowed=allowed)
     request, only_decode = going_on(request)
     prompt, negative = styled(request.prompt, request.negative, request.styles)
-    if not prompt.strip() and request.resume_latents is None and (facts is None or reads_prompt(facts)):
-        raise HalftoneError("prompt-empty")
     _check_numbers(request)
     for size in request.seed_size or ():
         check_range(Words("Size that the noise is drawn at"), size, SIZE_RANGE)

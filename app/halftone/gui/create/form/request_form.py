@@ -277,7 +277,7 @@ class CreateForm(QWidget):
         send: Callable[[PictureRequest], object] | None = None,
         checked: Sequence[PictureRequest] | None = None,
     ) -> bool:
-        """Send the request; an empty prompt takes the first example. False when the form cannot be sent. send: takes the request
+        """Send the request; before the first picture an empty prompt takes the first example. False when the form cannot be sent. send: takes the request
         in place of `submitted`; checked: the pictures that have to fit into memory, None for the one of the form.
         """
         self.submitting.emit()
@@ -289,7 +289,7 @@ class CreateForm(QWidget):
             ask(self, shortage_words(lacking[0]), lambda: self._accept(lacking[0].shape, lacking[1], again))
             return False
         said = ""
-        if not self._draft.prompt.strip():
+        if not self._draft.prompt.strip() and self._controller.state.history.latest is None:
             self.edit(prompt=examples()[0])
             self.prompt.selectAll()  # what is typed next takes its place
             said = tr("Empty prompt: using the example.")
