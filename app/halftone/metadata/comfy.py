@@ -4,7 +4,7 @@ prompts. Nodes on that way that are not understood are named. It is untrusted.
 
 import json
 import re
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from halftone.contract.wording import Words
 from halftone.metadata.comfy_graph import EMPTY, LARGEST, MOST, Graph, Node, NotPlainError, Place, inputs_of, kind_of
@@ -104,6 +104,21 @@ def _fits(said: Parameters, size: tuple[int, int] | None) -> bool:
     )
 
 
+class _Said(NamedTuple):
+    """A prompt. guidance: of models that learnt it. encoder: the node that has the text; None where nothing is encoded."""
+
+    text: str
+    guidance: int | float | None = None
+    encoder: Node | None = None
+
+
+class _Skip(NamedTuple):
+    """The layer of the text encoder, counted from its end, whose output is the prompt, and the node that says so."""
+
+    layer: int | None = None
+    node: Node | None = None
+
+
 class _Way:
     """The way back from one saved picture. last: its sampler."""
 
@@ -123,8 +138,12 @@ class _Way:
             self._note(last)  # it stops before the end
         if self._graph.value(first, "add_noise") in ("disable", False):
             self._note(first)
-        prompt, guidance = self._prompt(said.positive)
-        negative = "" if said.negative is None else self._prompt(said.negative)[0]
+        prompt = self._prompt(said.positive)
+        guided = said.negative is not None and said.fields.get("CFG scale") != 1
+        negative = _Said("") if said.negative is None else self._prompt(said.negative, counts=guided)
+        skip, other = (self._clip_skip(one.encoder) for one in (prompt, negative))
+        if guided and negative.encoder is not None and (skip.layer or 1) != (other.layer or 1):
+            self._note(cast("Node", skip.node or other.node))  # it counts for one of the two prompts alone
         name, loras, changes = self._model(said.model)
         canvas = self._canvas(said)
         self._note_sizes(canvas.get("Size"))
@@ -133,8 +152,8 @@ class _Way:
             **canvas,
             "Model": name,
             "VAE": self._vae(self._decoder),
-            "Clip skip": self._clip_skip(said.positive.node),
-            "Distilled CFG Scale": guidance,
+            "Clip skip": skip.layer,
+            "Distilled CFG Scale": prompt.guidance,
             **changes,
             **hires,
             "Version": PROGRAM,
@@ -142,7 +161,7 @@ class _Way:
             STRANGE: ", ".join(self._graph.strange),
         }
         told = {name: _shown(value) for name, value in fields.items() if value not in (None, "")}
-        return Parameters(prompt=" ".join((prompt, *loras)), negative=negative, fields=told)
+        return Parameters(prompt=" ".join((prompt.text, *loras)), negative=negative.text, fields=told)
 
     # --- from the saved picture to its samplers -----------------------------------------------------------------------
 
@@ -315,28 +334,31 @@ class _Way:
         words = self._graph.number(node, "strength_clip", 1) if kind_of(node) == "LoraLoader" else model
         return _tag(name, *((model,) if words == model else (words, model)))
 
-    def _prompt(self, place: Place) -> tuple[str, int | float | None]:
-        """(the text, the guidance of models that learnt it)."""
+    def _prompt(self, place: Place, *, counts: bool = True) -> _Said:
+        """counts: whether the picture differs with the prompt."""
         guidance: int | float | None = None
         node, slot = place
         for _ in range(MOST):
             kind = kind_of(node)
             if kind == _NOTHING:
-                return "", guidance
+                if counts:
+                    self._note(node)  # zeros are not the encoding of an empty prompt
+                return _Said("", guidance)
             if kind in _ENCODES:
                 if kind == "CLIPTextEncodeFlux":
                     guidance = guidance or self._graph.number(node, "guidance")
-                return self._encoded(node), guidance
+                return _Said(self._encoded(node), guidance, node)
             if kind == "FluxGuidance":
                 guidance = guidance or self._graph.number(node, "guidance")
             elif kind not in _NEGATIVE:
                 self._note(node)
             if kind == _ALL_IN_ONE:
-                return self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive"), guidance
+                text = self._graph.text(node, "negative" if slot == _NEGATIVE[kind] else "positive")
+                return _Said(text, guidance, node)
             names = ("negative",) if slot == _NEGATIVE.get(kind, 1) and "negative" in inputs_of(node) else _CONDITIONS
             behind = next((to for name in names if (to := self._graph.place(node, name)) is not None), None)
             if behind is None and not any(isinstance(value, str) for value in inputs_of(node).values()):
-                return "", guidance  # pictures alone guide it
+                return _Said("", guidance)  # pictures alone guide it
             if behind is None:
                 break
             node, slot = behind
@@ -364,18 +386,18 @@ class _Way:
             if cut or ("width" in given and set(edges) != {size}):
                 self._note(node)
 
-    def _clip_skip(self, node: Node) -> int | None:
-        """Look behind the prompt, over LoRAs, for what leaves out layers of the text encoder."""
-        found: Node | None = node
+    def _clip_skip(self, encoder: Node | None) -> _Skip:
+        """Look behind the encoder, over LoRAs, for what leaves out layers of the text encoder."""
+        found = encoder
         for _ in range(MOST):
             if found is None:
-                return None
+                break
             if kind_of(found) == _ALL_IN_ONE:
-                return abs(int(self._graph.number(found, "clip_skip", -1)))
+                return _Skip(abs(int(self._graph.number(found, "clip_skip", -1))), found)
             if kind_of(found) == "CLIPSetLastLayer":
-                return abs(int(self._graph.number(found, "stop_at_clip_layer")))
-            found = self._graph.behind(found, "clip", *_CONDITIONS)
-        return None
+                return _Skip(abs(int(self._graph.number(found, "stop_at_clip_layer"))), found)
+            found = self._graph.behind(found, "clip")
+        return _Skip()
 
     def _vae(self, decoder: Node | None) -> str | None:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")

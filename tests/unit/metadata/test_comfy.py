@@ -78,7 +78,7 @@ def with_second(graph: Graph) -> None:
 def with_parts(graph: Graph) -> None:
     graph["10"] = node("CLIPSetLastLayer", stop_at_clip_layer=-2, clip=["4", 1])
     graph["11"] = node("VAELoader", vae_name="mse.safetensors")
-    graph["6"]["inputs"]["clip"] = ["10", 0]
+    graph["6"]["inputs"]["clip"] = graph["7"]["inputs"]["clip"] = ["10", 0]
     graph["8"]["inputs"]["vae"] = ["11", 0]
     graph["12"] = node("PreviewImage", images=["8", 0])
 
@@ -289,6 +289,25 @@ def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[
     said = parameters_of(json.dumps(graph))
     assert said.fields == {name: value for name, value in (FIELDS | more).items() if value is not None}
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
+
+
+@pytest.mark.parametrize("cfg", [8, 1])
+def test_a_negative_of_zeros_is_no_empty_prompt(cfg: int) -> None:
+    graph = plain()
+    graph["10"] = node("ConditioningZeroOut", conditioning=["6", 0])
+    put(graph, "3", negative=["10", 0], cfg=cfg)
+    said = parameters_of(json.dumps(graph))
+    assert said.negative == ""
+    assert said.fields.get(STRANGE) == ("ConditioningZeroOut" if cfg != 1 else None), "without guidance it has no effect"
+
+
+@pytest.mark.parametrize(("encoder", "layer"), [("6", "2"), ("7", None)])
+def test_layers_that_one_prompt_alone_leaves_out_are_named(encoder: str, layer: str | None) -> None:
+    graph = plain()
+    graph["10"] = node("CLIPSetLastLayer", stop_at_clip_layer=-2, clip=["4", 1])
+    put(graph, encoder, clip=["10", 0])
+    said = parameters_of(json.dumps(graph))
+    assert (said.fields.get("Clip skip"), said.fields.get(STRANGE)) == (layer, "CLIPSetLastLayer")
 
 
 def by_switch(graph: Graph) -> None:

@@ -277,8 +277,9 @@ class CreateForm(QWidget):
         send: Callable[[PictureRequest], object] | None = None,
         checked: Sequence[PictureRequest] | None = None,
     ) -> bool:
-        """Send the request; before the first picture an empty prompt takes the first example. False when the form cannot be sent. send: takes the request
-        in place of `submitted`; checked: the pictures that have to fit into memory, None for the one of the form.
+        """Send the request; before the first picture an empty prompt takes the first example. False when the form cannot be sent.
+        send: takes the request in place of `submitted`; checked: the pictures that have to fit into memory, None for the one of
+        the form.
         """
         self.submitting.emit()
         if self.refusal():
