@@ -15,8 +15,8 @@ FPS_RANGE: Final = (1, 120)
 GUIDANCE_RANGE: Final = (0, 1000)
 CLIP_SKIP_RANGE: Final = (1, 12)
 """As A1111 counts: one more than the skipped layers."""
-LORA_RANGE: Final = (-2.0, 2.0)
-"""Weights of a LoRA; some (sliders) are made to be used with either sign."""
+LORA_RANGE: Final = (-10.0, 10.0)
+"""Weights of a LoRA; sliders are made to be used with either sign, and far beyond 1."""
 STRENGTH_RANGE: Final = (0.01, 1.0)
 """How much of a start picture is made anew; at 0 no step would be computed."""
 MASK_BLUR_RANGE: Final = (0, 64)

@@ -1,5 +1,6 @@
 """What is needed of the settings file before or without all of it, read with the standard library alone."""
 
+import os
 import tomllib
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -40,8 +41,9 @@ def glance() -> Glance:
 
 def model_folders() -> tuple[str, ...]:
     """The folders of models that are watched. Never raises."""
-    folders = _entry(_content(), "folders", "models")
-    return tuple(str(folder) for folder in cast("list[object]", folders)) if isinstance(folders, list) else ()
+    said = _entry(_content(), "folders", "models")
+    folders = [said] if isinstance(said, str) else cast("list[object]", said) if isinstance(said, list) else []
+    return tuple(os.path.expanduser(str(folder)) for folder in folders)
 
 
 def _content() -> dict[str, Any]:

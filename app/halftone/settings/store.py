@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+import os
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -186,6 +187,9 @@ def _from_content(content: dict[str, Any]) -> Loaded:
 def _understood(name: str, value: Any) -> Any:
     """The value in its field's type, within its limits. Raises msgspec.ValidationError."""
     types = _NUMERICS_TYPES if name.startswith("numerics.") else _TYPES
+    if _FIELDS[name].endswith("_folders"):
+        folders = msgspec.convert([value] if isinstance(value, str) else value, tuple[str, ...])
+        return tuple(map(os.path.expanduser, folders))
     found = msgspec.convert(value, types[_FIELDS[name]])
     setting = _SETTINGS.get(name)
     if setting is not None and setting.kind == "number" and not setting.limits[0] <= found <= setting.limits[1]:

@@ -743,7 +743,7 @@ REFUSALS: list[Refusal] = [
     (lambda folder: ["check", "--lora", str(folder)], "lora-not-a-lora"),
     (lambda folder: ["check", "--lora", str(folder / "a.ckpt")], "lora-not-a-lora"),
     (lambda folder: ["check", "--lora", str(folder / "cut.safetensors")], "model-truncated"),
-    (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:2.5"], "value-out-of-range"),
+    (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:12"], "value-out-of-range"),
     (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:nan"], "value-out-of-range"),
     (lambda _: ["generate", "a <lora:grain:0.5>"], "lora-no-folder"),
     (lambda _: ["check", "--prompt", "a <lora:grain:0.5>"], "lora-no-folder"),

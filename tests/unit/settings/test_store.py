@@ -62,6 +62,20 @@ def test_a_value_that_cannot_be_is_reported_and_the_rest_is_kept(tmp_path: Path)
     assert len(loaded.problems) == 3
 
 
+def test_folders_may_be_one_word_and_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    text = '[folders]\nmodels = ["~/models", "/m"]\nloras = "~/loras"\n'
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    loaded = load_with_problems(file)
+    assert loaded.problems == ()
+    assert loaded.settings.model_folders == (str(tmp_path / "models"), "/m")
+    assert loaded.settings.lora_folders == (str(tmp_path / "loras"),)
+    save(msgspec.structs.replace(loaded.settings, theme="light"), file, since=loaded.settings)
+    assert file.read_text().startswith(text), "what nobody changed stays as it was written"
+
+
 def test_a_value_of_a_newer_version_survives_a_change_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text('[numerics]\nprecision = "float8"\ntf32 = true\n')

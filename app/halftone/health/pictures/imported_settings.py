@@ -156,7 +156,7 @@ class _Reader:
         def fits(lora: Lora) -> bool:
             return all(LORA_RANGE[0] <= weight <= LORA_RANGE[1] for weight in lora.weights)
 
-        self._left += [f"<lora:{lora.name}:{lora.shown_weight}>" for lora in loras if not fits(lora)]
+        self._left += [_shortened("LoRA", f"<lora:{lora.name}:{lora.shown_weight}>") for lora in loras if not fits(lora)]
         self._left += unknown
         width, height = self._size("Size") or (now.width, now.height)
         model = self._model()
@@ -402,10 +402,12 @@ def _whole(text: str, limits: tuple[float, float]) -> int | None:
 
 
 def _size(text: str) -> tuple[int, int] | None:
+    """In whole latents: the programs leave out what is beyond."""
     match = re.fullmatch(r"([0-9]{1,6})\s*[x×]\s*([0-9]{1,6})", text)
-    found = None if match is None else (int(match[1]), int(match[2]))
-    usable = found and all(SIZE_RANGE[0] <= edge <= SIZE_RANGE[1] and not edge % SIZE_MULTIPLE for edge in found)
-    return found if usable else None
+    if match is None:
+        return None
+    width, height = (int(edge) // SIZE_MULTIPLE * SIZE_MULTIPLE for edge in match.groups())
+    return (width, height) if all(SIZE_RANGE[0] <= edge <= SIZE_RANGE[1] for edge in (width, height)) else None
 
 
 def _stem(name: str) -> str:

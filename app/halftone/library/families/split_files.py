@@ -194,7 +194,7 @@ def _files_beside(model: Path) -> Iterator[Path]:
 def _folders(model: Path) -> list[Path]:
     """The folders for parts: those beside the folder for denoisers that the model lies in, then those among the watched ones."""
     home = next((folder for folder in model.parents if folder.name.lower() in _DENOISER_FOLDERS), None)
-    watched = [Path(os.path.expanduser(folder)) for folder in model_folders()]
+    watched = [Path(folder) for folder in model_folders()]
     found = [inside for folder in ([] if home is None else [home.parent]) for inside in _below(folder)]
     found += [inside for folder in watched for inside in (*_below(folder), *_below(folder / "models"))]
     return list(dict.fromkeys((*found, *(folder for folder in watched if folder.name.lower() in _PART_FOLDERS))))
