@@ -224,6 +224,12 @@ def with_schedule(name: str) -> str:
     return f"{method} {_EARLIER.get(method, 'Normal')}".strip() if method in SOLVED and not way else name
 
 
+def with_automatic_schedule(name: str, offered: Sequence[str]) -> str:
+    """A sampler that A1111 is asked for without a schedule, with the one that it then takes, where the model offers that."""
+    found = sampler_called(f"{name} automatic")
+    return found if found in offered else sampler_called(name) or name
+
+
 def begins_without_noise(name: str) -> bool:
     """Whether a sampler that adds noise here adds none by default in the program that writes its name so: so do two
     of ComfyUI.

@@ -96,7 +96,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Asked(msgspec.Struct, kw_only=True):
-    """A picture of words. Fields that are left out are the model's own choice."""
+    """A picture of words. Fields that are left out are the model's own choice, but for the noise and the schedule of a sampler
+    that is named, which are A1111's.
+    """
 
     prompt: str = ""
     negative_prompt: str = ""

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from halftone.contract.errors import HalftoneError, say
 from halftone.contract.facts import ModelFacts, PictureFacts
 from halftone.contract.messages import AnyEvent, Generate, PictureReady, PreviewReady
+from halftone.contract.parameters import NOISE_SOURCE
 from halftone.contract.request import SCHEDULES, Lora, PictureRequest, split_sampler
 from halftone.contract.wording import Words, either
 from halftone.health.pictures.imported_settings import import_settings, known_here
@@ -27,9 +28,10 @@ from halftone.library.add_ons.unread_inversions import check_named, unread_notes
 from halftone.library.add_ons.upscalers import known_upscalers
 from halftone.library.families.known_families import reads_in_chunks
 from halftone.library.index.known import listed_models
+from halftone.library.options import known_options
 from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.library.prompts.styles import known_styles, styled, styles_named
-from halftone.library.samplers import check_sampler, sampler_called
+from halftone.library.samplers import check_sampler, with_automatic_schedule
 from halftone.metadata.picture_settings import said_by, said_in
 from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.serve.answers import (
@@ -237,10 +239,12 @@ class Interface:
             start=start,
             numerics=state.numerics,
             saving=settings.saving,
-            sampler=None if not asked.sampler else sampler_called(asked.sampler) or asked.sampler,
+            sampler=with_automatic_schedule(asked.sampler, model.samplers) if asked.sampler else None,
             batch=asked.count,
         )
         said = replace(parameters_of(asked), prompt="")  # LoRAs in the prompt are read with its draws
+        if NOISE_SOURCE in known_options(model, now.sampler, {}, image=now.image is not None, mask=now.mask is not None):
+            said.fields.setdefault("RNG", "GPU")  # A1111's default
         taken = import_settings(said, now, known_here(settings, models, ()))
         prompt, loras = self._words(asked.prompt, state)
         styles = styles_named(asked.styles, known_styles(settings.styles_file or None)) if asked.styles else ()
@@ -393,6 +397,7 @@ class Interface:
             "sd_checkpoint_hash": None,
             "sd_vae": self._chosen.sd_vae or "Automatic",
             "CLIP_stop_at_last_layers": self._chosen.CLIP_stop_at_last_layers or 1,
+            "randn_source": self._chosen.randn_source or "GPU",
             "samples_format": state.settings.saving.picture_format,
             "live_previews_enable": True,
         }

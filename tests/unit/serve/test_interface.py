@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from tests.helpers import samples
 from tests.helpers.cards import TwoCards
 from tests.helpers.sessions import Desk
@@ -78,6 +79,40 @@ def test_what_a_script_asked_for_stays_its_own_after_a_death(tmp_path: Path) -> 
     serve(answer.done)
     assert json.loads(answer.result()["info"])["all_seeds"] == [7, 8]
     assert len(answer.result()["images"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "sampler", "options"),
+    [
+        ({"sampler_name": "DPM++ 2M"}, "DPM++ 2M Karras", {"noise_source": 1}),
+        ({"sampler_name": "Euler a", "scheduler": "Automatic"}, "Euler a Normal", {"noise_source": 1}),
+        ({"sampler_name": "Euler a", "scheduler": "Beta"}, "Euler a Beta", {"noise_source": 1}),
+        ({"override_settings": {"randn_source": "CPU"}}, None, {}),
+    ],
+)
+def test_what_is_left_out_is_as_in_a1111(
+    tmp_path: Path, asked: dict[str, Any], sampler: str | None, options: dict[str, int]
+) -> None:
+    made = tmp_path / "a.png"
+    made.write_bytes(samples.png())
+    calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    heard: list[Callable[[AnyEvent, bytes], object]] = []
+    desk = Desk(heard=lambda event, blob: [hear(event, blob) for hear in heard])
+    interface = Interface(desk.session, calls.put)
+    heard.append(interface.hear)
+    answer = _asked(lambda: interface.text_to_image(json.dumps({"prompt": "sun"} | asked).encode()))
+    end = time.monotonic() + 10
+    while not answer.done():
+        assert time.monotonic() < end
+        desk.settle()
+        while not calls.empty():
+            calls.get()()
+        if desk.link.sent and isinstance(command := desk.link.sent.pop(), Generate):
+            assert (command.request.sampler, command.request.options) == (sampler, options)
+            desk.link.say(PictureReady(job=command.job, facts=samples.picture_facts(str(made)), thumbnail_size=0))
+            desk.link.say(JobEnded(job=command.job, outcome="done"))
+        time.sleep(0.01)
+    assert len(answer.result()["images"]) == 1
 
 
 def test_a_picture_on_another_card_is_seen_and_stopped() -> None:
