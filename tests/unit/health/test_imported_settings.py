@@ -192,6 +192,16 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             {"hires": Hires(scale=1.5, upscaler="lanczos")},
             ("Hires upscaler: ESRGAN_4x",),
         ),
+        (
+            "Euler, Size: 512x512, Hires resize: 1024x768, Hires upscaler: Latent",
+            {"hires": Hires(scale=2.0)},
+            ("Hires resize: 1024x768",),
+        ),
+        (
+            "Euler, Hires upscale: 2, Hires upscaler: Latent, Denoising strength: 0",
+            {"hires": Hires(scale=2.0, strength=0.01)},
+            ("Denoising strength: 0",),
+        ),
         ("Euler, Denoising strength: 0.75", {"start": Start()}, ("Denoising strength: 0.75",)),
         ("Euler, Distilled CFG Scale: 3.5", {"guidance": 3.5}, ()),
         ("Euler, RNG: CPU", {"sampler": "Euler Normal"}, ()),

@@ -10,7 +10,15 @@ import msgspec
 from msgspec.structs import replace
 
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import LORA_RANGE, OUTPAINT_RANGE, SCALE_RANGE, SIZE_MULTIPLE, SIZE_RANGE, STEPS_RANGE
+from halftone.contract.limits import (
+    LORA_RANGE,
+    OUTPAINT_RANGE,
+    SCALE_RANGE,
+    SIZE_MULTIPLE,
+    SIZE_RANGE,
+    STEPS_RANGE,
+    STRENGTH_RANGE,
+)
 from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARAMETERS, idle_options
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
@@ -177,7 +185,7 @@ class _Reader:
             lora_folders=None,
             vae=self._vae(),
             options=self._options(model, sampler),
-            hires=self._hires(width),
+            hires=self._hires(width, height),
             refiner=self._refiner(),
             variation_seed=self._number("variation_seed"),
             variation_strength=self._number("variation_strength", 0.0),
@@ -291,12 +299,15 @@ class _Reader:
             return None
         return self._take("VAE", lambda name: _among(self._known.vaes, name)) or self._now.vae
 
-    def _hires(self, width: int | None) -> Hires | None:
-        scale = self._number("hires.scale") or self._hires_size(width)
+    def _hires(self, width: int | None, height: int | None) -> Hires | None:
+        scale = self._number("hires.scale") or self._hires_size(width, height)
         if scale is None:
             return None
         own = "Hires denoising strength" in self._fields
-        strength = self._number("hires.strength", key="" if own else "Denoising strength")
+        key = "Hires denoising strength" if own else "Denoising strength"
+        strength = (
+            STRENGTH_RANGE[0] if _is_zero(self._fields.get(key)) else self._number("hires.strength", key="" if own else key)
+        )
         steps = self._take("Hires steps", lambda text: _whole(text, (0, STEPS_RANGE[1])))
         return Hires(scale=scale, upscaler=self._upscaler(), steps=steps or None, strength=strength)
 
@@ -311,12 +322,16 @@ class _Reader:
         at = self._number("refiner.at")
         return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
 
-    def _hires_size(self, width: int | None) -> float | None:
+    def _hires_size(self, width: int | None, height: int | None) -> float | None:
+        """The scale that covers the size; a size of another aspect is left over, as A1111 cuts what is beyond it."""
         found = _size(self._fields.get("Hires resize", ""))
-        scale = None if found is None or not width else round(found[0] / width, 2)
-        if scale is None or not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
+        if found is None or not width or not height:
             return None
-        del self._fields["Hires resize"]
+        scale = round(max(found[0] / width, found[1] / height), 2)
+        if not SCALE_RANGE[0] <= scale <= SCALE_RANGE[1]:
+            return None
+        if all(abs(edge * scale - wanted) < SIZE_MULTIPLE for edge, wanted in zip((width, height), found, strict=True)):
+            del self._fields["Hires resize"]
         return scale
 
     def _upscaler(self) -> str:
@@ -399,6 +414,10 @@ def _number(text: str, limits: tuple[float, float]) -> float | None:
 def _whole(text: str, limits: tuple[float, float]) -> int | None:
     found = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
     return found if found is not None and limits[0] <= found <= limits[1] else None
+
+
+def _is_zero(text: str | None) -> bool:
+    return text is not None and _number(text, (0, 0)) is not None
 
 
 def _size(text: str) -> tuple[int, int] | None:
