@@ -129,6 +129,7 @@ START: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"image": None, "start": Start(outpaint=(8, 0, 0, 0))},
         "--outpaint cannot be used without a picture.",
     ),
+    ("more layers than there are", {"options": {"clip_skip": 11}}, "--clip-skip cannot be 12."),
     ("strength as an option", {"options": {"strength": 0.5}}, "--option cannot be strength=0.5."),
 )
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import OUR_OPTIONS, THRESHOLD, option_flag
+from halftone.contract.parameters import OPTION_PARAMETERS, OUR_OPTIONS, THRESHOLD, option_flag
 from halftone.contract.preprocessors import NONE, POSE
 from halftone.contract.request import Control, OptionValue, PictureRequest, ResolvedRequest
 from halftone.contract.vocabulary import DType
@@ -363,10 +363,11 @@ def refused(options: dict[str, OptionValue], error: Exception) -> Exception:
     line = _pipeline_line(error)
     blamed = [name for name in options if _names(said, name)] or [name for name in options if _names(line, name)]
     if blamed:
-        given = ", ".join(f"{name}={options[name]}" for name in blamed)
-        return HalftoneError(
-            "setting-bad-value", said, name="--option", value=given, allowed=Words("a value that the pipeline takes")
-        )
+        name, given = "--option", ", ".join(f"{name}={options[name]}" for name in blamed)
+        if len(blamed) == 1 and (one := OPTION_PARAMETERS.get(blamed[0])) is not None:
+            number = one.number(PictureRequest(prompt="", options={blamed[0]: options[blamed[0]]}))
+            name, given = one.flags[0], given if number is None else one.text(number) or f"{number:g}"
+        return HalftoneError("setting-bad-value", said, name=name, value=given, allowed=Words("a value that the model takes"))
     own = isinstance(error, ValueError) and _of_pipeline(error)
     return HalftoneError("pipeline-refused", detail=said.rstrip(".")) if own else error
 
