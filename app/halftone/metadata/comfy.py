@@ -4,6 +4,7 @@ prompts. Nodes on that way that are not understood are named. It is untrusted.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from halftone.contract.wording import Words
@@ -44,9 +45,12 @@ _WITH_MORE: Final = (
     "CLIPTextEncodeLumina2", "TextEncodeQwenImageEdit", "TextEncodeQwenImageEditPlus", "TextEncodeHunyuanVideo_ImageToVideo",
 )  # fmt: skip
 """Those that encode something else beside it."""
+_SKIPS: Final = "CLIPSetLastLayer"
 _NOTHING: Final = "ConditioningZeroOut"
 """Of models that read no negative prompt."""
-_LORAS: Final = ("LoraLoader", "LoraLoaderModelOnly")
+_LORA: Final = "LoraLoader"
+_MODEL_LORA: Final = "LoraLoaderModelOnly"
+_LORAS: Final = (_LORA, _MODEL_LORA)
 _POWER_LORAS: Final = "Power Lora Loader (rgthree)"
 _NEGATIVE: Final = {_ALL_IN_ONE: 2, "KSampler (Efficient)": 2}
 """Kinds -> the output with the negative prompt; 1 of all others with two prompts."""
@@ -112,13 +116,6 @@ class _Said(NamedTuple):
     encoder: Node | None = None
 
 
-class _Skip(NamedTuple):
-    """The layer of the text encoder, counted from its end, whose output is the prompt, and the node that says so."""
-
-    layer: int | None = None
-    node: Node | None = None
-
-
 class _Way:
     """The way back from one saved picture. last: its sampler."""
 
@@ -126,6 +123,8 @@ class _Way:
         self._graph = Graph(nodes)
         self._note = self._graph.note
         self._sized: list[Node] = []
+        self._words: Sequence[Node] | None = None
+        """What the prompt's text encoder comes from; None where nothing is encoded."""
         self._decoder, self.last = self._to_sampler(shown)
 
     def parameters(self) -> Parameters:
@@ -141,9 +140,9 @@ class _Way:
         prompt = self._prompt(said.positive)
         guided = said.negative is not None and said.fields.get("CFG scale") != 1
         negative = _Said("") if said.negative is None else self._prompt(said.negative, counts=guided)
-        skip, other = (self._clip_skip(one.encoder) for one in (prompt, negative))
-        if guided and negative.encoder is not None and (skip.layer or 1) != (other.layer or 1):
-            self._note(cast("Node", skip.node or other.node))  # it counts for one of the two prompts alone
+        self._words, others = (self._behind_words(one.encoder) for one in (prompt, negative))
+        if guided and self._words is not None and others is not None:
+            self._note_one_sided(self._words, others)
         name, loras, changes = self._model(said.model)
         canvas = self._canvas(said)
         self._note_sizes(canvas.get("Size"))
@@ -152,7 +151,7 @@ class _Way:
             **canvas,
             "Model": name,
             "VAE": self._vae(self._decoder),
-            "Clip skip": skip.layer,
+            "Clip skip": self._clip_skip(self._words or ()),
             "Distilled CFG Scale": prompt.guidance,
             **changes,
             **hires,
@@ -263,12 +262,15 @@ class _Way:
         """(the model's file, its LoRAs as A1111 writes them, in order, what else changes it)."""
         loras: list[str] = []
         changes: dict[str, Any] = {}
+        alone = [one for one in self._words or () if kind_of(one) == _LORA]
         for _ in range(MOST):
+            alone = [one for one in alone if one is not node]
             for name in _FILES:
                 if isinstance(self._graph.value(node, name), str):
                     if self._graph.value(node, "weight_dtype") not in (None, "default"):
                         self._note(node)
                     loras[:0] = self._own_lora(node)
+                    loras += [_tag(self._graph.text(one, "lora_name"), self._strength(one, "clip"), 0) for one in reversed(alone)]
                     return self._graph.text(node, name), loras, changes
             behind = self._graph.behind(node, "model")
             if behind is None:
@@ -284,7 +286,8 @@ class _Way:
                 return [self._lora(node)]
             case kind if kind == _POWER_LORAS:
                 rows = [row for name, row in inputs_of(node).items() if name.startswith("lora_") and isinstance(row, dict)]
-                return [_tag(str(row.get("lora")), *_strengths(row)) for row in rows if row.get("on") and row.get("lora")]
+                told = [(str(row["lora"]), _strengths(row)) for row in rows if row.get("on") and row.get("lora")]
+                return [_tag(name, *(weights if self._changes_words(node) else (0, weights[-1]))) for name, weights in told]
             case "ModelSamplingSD3" | "ModelSamplingAuraFlow":
                 changes["Shift"] = self._graph.number(node, "shift")
             case "ModelSamplingFlux" if (
@@ -330,9 +333,16 @@ class _Way:
     def _lora(self, node: Node) -> str:
         """A LoRA in A1111's words; there the weight of the text encoder stands first."""
         name = self._graph.text(node, "lora_name")
-        model = self._graph.number(node, "strength_model", 1)
-        words = self._graph.number(node, "strength_clip", 1) if kind_of(node) == "LoraLoader" else model
+        model = self._strength(node, "model")
+        words = self._strength(node, "clip") if self._changes_words(node) else 0
         return _tag(name, *((model,) if words == model else (words, model)))
+
+    def _strength(self, node: Node, of: str) -> int | float:
+        return self._graph.number(node, f"strength_{of}", 1)
+
+    def _changes_words(self, node: Node) -> bool:
+        """Whether a loader changes the text encoder of the prompt, not the model alone."""
+        return kind_of(node) != _MODEL_LORA and (self._words is None or any(node is one for one in self._words))
 
     def _prompt(self, place: Place, *, counts: bool = True) -> _Said:
         """counts: whether the picture differs with the prompt."""
@@ -386,18 +396,29 @@ class _Way:
             if cut or ("width" in given and set(edges) != {size}):
                 self._note(node)
 
-    def _clip_skip(self, encoder: Node | None) -> _Skip:
-        """Look behind the encoder, over LoRAs, for what leaves out layers of the text encoder."""
-        found = encoder
-        for _ in range(MOST):
-            if found is None:
-                break
-            if kind_of(found) == _ALL_IN_ONE:
-                return _Skip(abs(int(self._graph.number(found, "clip_skip", -1))), found)
-            if kind_of(found) == "CLIPSetLastLayer":
-                return _Skip(abs(int(self._graph.number(found, "stop_at_clip_layer"))), found)
-            found = self._graph.behind(found, "clip")
-        return _Skip()
+    def _behind_words(self, encoder: Node | None) -> Sequence[Node] | None:
+        """The encoder of a prompt, and what its text encoder comes from, the nearest first."""
+        found: list[Node] = []
+        while encoder is not None and len(found) < MOST:
+            found.append(encoder)
+            encoder = self._graph.behind(encoder, "clip")
+        return found or None
+
+    def _note_one_sided(self, words: Sequence[Node], others: Sequence[Node]) -> None:
+        """Note what changes the text encoder for one of the two prompts alone: here it is one for both."""
+        kinds = (_LORA,) if (self._clip_skip(words) or 1) == (self._clip_skip(others) or 1) else (_LORA, _SKIPS)
+        for row, other in ((words, others), (others, words)):
+            for node in row:
+                if kind_of(node) in kinds and not any(node is one for one in other):
+                    self._note(node)
+
+    def _clip_skip(self, words: Sequence[Node]) -> int | None:
+        """How many layers of the text encoder are left out, as A1111 counts."""
+        for node in words:
+            name = {_ALL_IN_ONE: "clip_skip", _SKIPS: "stop_at_clip_layer"}.get(kind_of(node))
+            if name is not None:
+                return abs(int(self._graph.number(node, name, -1)))
+        return None
 
     def _vae(self, decoder: Node | None) -> str | None:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")

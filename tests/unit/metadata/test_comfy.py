@@ -64,7 +64,7 @@ def as_it_is(graph: Graph) -> None:
 def with_loras(graph: Graph) -> None:
     graph |= {"10": lora("a/ink.safetensors", 0.5, "4"), "11": lora("glow", 1, "10")}
     graph["3"]["inputs"]["model"] = ["11", 0]
-    graph["6"]["inputs"]["clip"] = ["11", 1]
+    graph["6"]["inputs"]["clip"] = graph["7"]["inputs"]["clip"] = ["11", 1]
 
 
 def with_second(graph: Graph) -> None:
@@ -214,6 +214,8 @@ def with_power_loras(graph: Graph) -> None:
     }
     graph["10"] = node("Power Lora Loader (rgthree)", model=["4", 0], clip=["4", 1], **rows)
     put(graph, "3", model=["10", 0])
+    put(graph, "6", clip=["10", 1])
+    put(graph, "7", clip=["10", 1])
 
 
 def with_strange(graph: Graph) -> None:
@@ -308,6 +310,26 @@ def test_layers_that_one_prompt_alone_leaves_out_are_named(encoder: str, layer: 
     put(graph, encoder, clip=["10", 0])
     said = parameters_of(json.dumps(graph))
     assert (said.fields.get("Clip skip"), said.fields.get(STRANGE)) == (layer, "CLIPSetLastLayer")
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "negative", "loras", "strange"),
+    [
+        ("10", "10", "10", " <lora:ink:0.5>", None),
+        ("10", "4", "4", " <lora:ink:0:0.5>", None),
+        ("4", "10", "10", " <lora:ink:0.5:0>", None),
+        ("10", "10", "4", " <lora:ink:0.5>", "LoraLoader"),
+        ("10", "4", "10", " <lora:ink:0:0.5>", "LoraLoader"),
+    ],
+)
+def test_a_lora_counts_where_its_outputs_lead(model: str, prompt: str, negative: str, loras: str, strange: str | None) -> None:
+    graph = plain()
+    graph["10"] = lora("ink", 0.5, "4")
+    put(graph, "3", model=[model, 0])
+    put(graph, "6", clip=[prompt, 1])
+    put(graph, "7", clip=[negative, 1])
+    said = parameters_of(json.dumps(graph))
+    assert (said.prompt.removeprefix(plain()["6"]["inputs"]["text"]), said.fields.get(STRANGE)) == (loras, strange)
 
 
 def by_switch(graph: Graph) -> None:

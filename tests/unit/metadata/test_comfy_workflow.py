@@ -116,14 +116,14 @@ def first_control(whole: dict[str, Any]) -> None:
     ("change", "prompt"),
     [
         (lambda whole: whole, "a sun"),
-        (with_lora, "a sun <lora:ink:0.5>"),
+        (with_lora, "a sun <lora:ink:0:0.5>"),
         (lambda whole: with_lora(whole, mode=4), "a sun"),
         (lambda whole: between(whole, 1, node(10, "Reroute", **{"": 100})), "a sun"),
         (by_many_reroutes, "a sun"),
         (by_wire, "a sun"),
         (by_primitive, "a sun"),
         (muted_second, "a sun"),
-        (power_loras, "a sun <lora:ink:0.5>"),
+        (power_loras, "a sun <lora:ink:0:0.5>"),
         (first_control, "a sun"),
     ],
 )
