@@ -11,6 +11,7 @@ from halftone.contract.wording import Words
 from halftone.metadata.comfy_graph import EMPTY, LARGEST, MOST, Graph, Node, NotPlainError, Place, inputs_of, kind_of
 from halftone.metadata.comfy_sampling import Sampling, sampling_of
 from halftone.metadata.comfy_workflow import is_workflow, prompt_form
+from halftone.metadata.parameters import EMPTY_NEGATIVE
 from halftone.metadata.reading import SYNTAX, Parameters, whole_signs
 
 PROGRAM: Final = "ComfyUI"
@@ -153,6 +154,7 @@ class _Way:
             "VAE": self._vae(self._decoder),
             "Clip skip": self._clip_skip(self._words or ()),
             "Distilled CFG Scale": prompt.guidance,
+            EMPTY_NEGATIVE: "True" if guided and negative.encoder is not None and not negative.text else None,
             **changes,
             **hires,
             "Version": PROGRAM,

@@ -14,6 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 from halftone.contract.errors import HalftoneError
 from halftone.metadata.comfy import STRANGE, parameters_of
 from halftone.metadata.comfy_graph import NotPlainError
+from halftone.metadata.parameters import EMPTY_NEGATIVE
 from halftone.metadata.picture import exif_of
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import SYNTAX, Parameters
@@ -291,6 +292,16 @@ def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[
     said = parameters_of(json.dumps(graph))
     assert said.fields == {name: value for name, value in (FIELDS | more).items() if value is not None}
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
+
+
+@pytest.mark.parametrize("cfg", [8, 1])
+def test_an_empty_negative_is_encoded(cfg: int) -> None:
+    """SDXL's pipeline in diffusers takes zeros for none."""
+    graph = plain()
+    put(graph, "3", cfg=cfg)
+    put(graph, "7", text=" ")
+    said = parameters_of(json.dumps(graph))
+    assert (said.negative, said.fields.get(EMPTY_NEGATIVE)) == ("", "True" if cfg != 1 else None)
 
 
 @pytest.mark.parametrize("cfg", [8, 1])
