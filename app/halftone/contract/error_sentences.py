@@ -39,8 +39,8 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "model-incomplete": ("The model {path} lacks {missing}.", "Download the missing part again, or choose another model."),
     "model-unsupported": (
-        "Halftone cannot run {path} yet: {detail}.",
-        "Choose its diffusers folder, or a checkpoint of Stable Diffusion, SDXL or FLUX.1.",
+        "Halftone cannot run {path}: {detail}.",
+        "Choose a whole model, as one file or as a diffusers folder.",
     ),
     "model-needs-parts": (
         "Halftone cannot run {path} alone: {detail}.",

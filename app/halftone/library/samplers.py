@@ -337,7 +337,7 @@ def unfit(wanted: str, names: tuple[str, ...]) -> HalftoneError:
     allowed = either(*(close or methods))
     if behind and not close:
         allowed = Words("{0}, most with {1} appended", (allowed, either(*behind)))
-    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=wanted, allowed=allowed)
+    return HalftoneError("setting-bad-value", name=Words("Sampler"), value=wanted or Words("empty"), allowed=allowed)
 
 
 # --- what they stand for -------------------------------------------------------------------------------------

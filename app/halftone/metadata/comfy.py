@@ -241,22 +241,23 @@ class _Way:
     def _canvas(self, said: Sampling) -> dict[str, Any]:
         """The size, and how much of a start picture was kept."""
         node = said.latent
-        if node is not None and _is_empty(node):
-            several = self._graph.known(node, "batch_size", 1)
-            before = "empty_latent_" if kind_of(node) == _ALL_IN_ONE else ""
-            wide, high = (self._graph.known(node, before + name) for name in ("width", "height"))
-            size = None if wide is None or high is None else f"{wide}x{high}"
-            begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
-            return {"Size": size, "Batch size": None if several == 1 else several, **begun}
-        start: Node | None = node
         for _ in range(MOST):
-            if start is None or kind_of(start).startswith("LoadImage"):
+            if node is None or kind_of(node).startswith("LoadImage") or _is_empty(node):
                 break
-            if kind_of(start) not in _ENCODES_PICTURE:
-                self._note(start)
-            start = self._graph.behind(start, *_BACK[:-1])
-        name = None if start is None else self._graph.text(start, "image")
-        return {"Start picture": name, "Denoising strength": said.denoise}
+            if kind_of(node) not in _ENCODES_PICTURE:
+                self._note(node)
+            node = self._graph.behind(node, *_BACK[:-1])
+        if node is None or not _is_empty(node):
+            return {
+                "Start picture": None if node is None else self._graph.text(node, "image"),
+                "Denoising strength": said.denoise,
+            }
+        several = self._graph.known(node, "batch_size", 1)
+        before = "empty_latent_" if kind_of(node) == _ALL_IN_ONE else ""
+        wide, high = (self._graph.known(node, before + name) for name in ("width", "height"))
+        size = None if wide is None or high is None else f"{wide}x{high}"
+        begun = {} if said.denoise == 1 else {"Denoising strength": said.denoise}
+        return {"Size": size, "Batch size": None if several == 1 else several, **begun}
 
     # --- the model and the prompts ------------------------------------------------------------------------------------
 

@@ -185,8 +185,8 @@ class Interface:
         """Make pictures of another one. Raises as `text_to_image`."""
         asked = decoded(body, AskedFromPicture)
         if len(asked.init_images) != 1:
-            given, one = str(len(asked.init_images)), Words("one picture")
-            raise HalftoneError("setting-bad-value", name="init_images", value=given, allowed=one)
+            given = str(len(asked.init_images)) if asked.init_images else Words("empty")
+            raise HalftoneError("setting-bad-value", name="init_images", value=given, allowed=Words("one picture"))
         with files_of(asked) as pictures:
             return self._made(asked, body, pictures)
 

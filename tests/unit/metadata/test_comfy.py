@@ -294,6 +294,14 @@ def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
 
 
+def test_the_size_is_found_behind_a_node_that_is_not_understood() -> None:
+    graph = plain()
+    graph["10"] = node("LatentBatchSeedBehavior", samples=["5", 0], seed_behavior="fixed")
+    put(graph, "3", latent_image=["10", 0])
+    said = parameters_of(json.dumps(graph))
+    assert said.fields == FIELDS | {STRANGE: "LatentBatchSeedBehavior"}
+
+
 @pytest.mark.parametrize("cfg", [8, 1])
 def test_an_empty_negative_is_encoded(cfg: int) -> None:
     """SDXL's pipeline in diffusers takes zeros for none."""

@@ -61,7 +61,7 @@ _SAYS_NOTHING: Final = frozenset(
 )  # fmt: skip
 """Fields that do not change the picture."""
 _AUTOMATIC: Final = "Automatic"
-_OF_NO_EFFECT: Final = {"VAE": ("None", _AUTOMATIC), "Face restoration": ("None",)}
+_OF_NO_EFFECT: Final = {"VAE": ("None", _AUTOMATIC), "Face restoration": ("None",), "Hires Module 1": ("Use same choices",)}
 _OURS: Final = "Halftone"
 _ETA_OF_DDIM: Final = "Eta DDIM"
 """What diffusers' pipelines call eta."""
@@ -244,7 +244,8 @@ class _Reader:
         if found is None and (found := sampler_called(method)) is not None:
             self._left.append(_shortened("Schedule type", schedule))
         elif found is None:
-            self._left.append(_shortened("Sampler", f"{method} {schedule}".strip()))
+            self._left.append(_shortened("Sampler", method))
+            self._left += [_shortened("Schedule type", schedule)] if schedule not in ("", _AUTOMATIC) else []
         by_theirs = self._said.fields.get("Version", "").startswith(INVOKE)  # it uses the schedulers of diffusers
         if found is None or by_theirs or (ours and solver == K_DIFFUSION):
             return found
