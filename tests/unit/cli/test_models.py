@@ -7,11 +7,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.hub import save_flux
+from tests.helpers.model_files import write_folder
 from tests.unit.library.test_denoisers import packed
 from tests.unit.library.test_recognise import CLIP_L
 from typer.testing import CliRunner
 
 from halftone.cli.app import application
+from halftone.cli.options.requests import known_model
+from halftone.contract.errors import HalftoneError
 from halftone.settings.places import resources
 from halftone.settings.store import Settings, save
 
@@ -55,6 +58,17 @@ def test_a_file_that_is_listed_alone_is_found_too(folder: Path) -> None:
     assert [(one["name"], one["state"], one["runs_with"]) for one in found[1:]] == [
         ("mine", "needs-parts", str(resources() / "pocket"))
     ]
+
+
+def test_a_model_of_the_folders_is_known_by_its_name(tmp_path: Path) -> None:
+    saved = Settings(model_folders=(str(tmp_path),))
+    for place in ("one/Tiny", "two/tiny", "mine"):
+        write_folder(tmp_path / place)
+    assert known_model("MINE", saved).id == str(tmp_path / "mine")
+    for name in ("tiny", "x/mine", "gone"):  # there are two, it is a path, there is none
+        with pytest.raises(HalftoneError) as caught:
+            known_model(name, saved)
+        assert caught.value.code == "model-missing"
 
 
 def test_other_files_are_no_models(tmp_path: Path) -> None:
