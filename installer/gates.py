@@ -12,10 +12,7 @@ from typing import IO, Final, NamedTuple
 from installer.places import ROOT, python_in, tool_in
 from installer.words import Reporter
 
-ENGINE: Final = (
-    *(os.path.join("tests", "torch", folder) for folder in ("engine", "training")),
-    os.path.join("tests", "accelerator"),
-)
+ENGINE: Final = (os.path.join("tests", "torch", "engine"),)
 HEAP: Final = "--max-old-space-size=8192"
 """basedpyright holds five gigabytes of what it read; Node's own limit makes it read the same files again and again."""
 DROPPED: Final = ("PYTHONDONTWRITEBYTECODE",)
@@ -31,8 +28,8 @@ class Gate(NamedTuple):
 
 
 def gates(env: str, extra: Sequence[str]) -> list[Gate]:
-    """In their order. The tests of the engine, of training and of both on the card in software take as long as the gates and all
-    other tests, so they run beside them; with further words all tests are one run.
+    """In their order. The tests of the engine take as long as the gates and all other tests, so they run beside them; with further
+    words all tests are one run.
     """
     python = python_in(env)
     pytest = (python, "-m", "pytest")
@@ -45,8 +42,8 @@ def gates(env: str, extra: Sequence[str]) -> list[Gate]:
             [Gate("pytest", (*pytest, *extra))]
             if extra
             else [
-                Gate("pytest, all but the engine and training", (*pytest, *(f"--ignore={folder}" for folder in ENGINE))),
-                Gate("pytest, the engine and training", (*pytest, *ENGINE), beside=True),
+                Gate("pytest, all but the engine", (*pytest, *(f"--ignore={folder}" for folder in ENGINE))),
+                Gate("pytest, the engine", (*pytest, *ENGINE), beside=True),
             ]
         ),
     ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from tests.helpers.hub import WHOLE, save_flux
 from tests.helpers.model_files import ramp, safetensors, write_folder
 from tests.helpers.scripted import ScriptedEngine
 
@@ -16,6 +17,7 @@ from halftone.cli.options.flags import _control
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Hires, PictureRequest
 from halftone.gallery.history import History
+from halftone.library.files.small_files import T5
 from halftone.metadata.control_units import control_of, unit_in
 from halftone.settings.store import Settings, save
 
@@ -162,6 +164,20 @@ def test_a_model_that_is_not_here_is_told(picture: str, tmp_path: Path, capfd: p
     said = capfd.readouterr().err
     assert "sun.png was made with the model gone, which is not in your folders. Set it with --model to make" in said
     assert "Model: Pocket (demo) (no --model)." in said
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_another_file_of_the_same_name_is_told(tmp_path: Path, named: bool) -> None:
+    T5.place.parent.mkdir(parents=True)
+    T5.place.write_bytes(WHOLE)
+    (tmp_path / "models").mkdir()
+    path = save_flux(tmp_path / "models" / "flux.safetensors")
+    saved = Settings(model_folders=(str(tmp_path / "models"),))
+    text = "a sun\nSteps: 5, Sampler: Euler, Seed: 4, Model hash: 1a2b3c4d5e, Model: flux"
+    found = from_picture(written(tmp_path, text), {}, set(), None if named else str(path), saved)
+    told = [note for note in found.notes if "hash" in note]
+    assert len(told) == named, "who names the file means it"
+    assert all(note.startswith("sun.png was made with another file named flux: it had the hash 1a2b3c4d5e, ") for note in told)
 
 
 OURS = 'a sun\nSteps: 4, Sampler: DDIM, Seed: 1, Model: tiny, Precision: "unet float16, vae float32", Version: Halftone 0.1.0'

@@ -15,7 +15,7 @@ from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, idle_options
 from halftone.contract.request import PictureRequest, Start
 from halftone.contract.vocabulary import DTYPE_NAMES, DType
-from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in
+from halftone.health.pictures.imported_settings import Known, import_settings, is_ours, known_here, made_in, other_file
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.add_ons.loras import lora_folders
@@ -104,7 +104,17 @@ def from_picture(picture: str, asked: Mapping[str, Any], meant: Set[str], model:
     if "Model" in parameters.fields and not named and is_ours(parameters):
         raise HalftoneError("picture-model-unknown", path=path.name, model=parameters.fields["Model"])
     notes = tuple(f"{path.name} {words}" for words in not_used(imported.left, control_words(imported.left, whole, saved)))
+    if named and model is None:
+        notes += _other_hash(path.name, whole, next(one for one in models if one.id == imported.request.model))
     return FromPicture(found, model or (imported.request.model if named else None), notes, made_in(whole))
+
+
+def _other_hash(picture: str, said: Parameters, model: ModelFacts) -> tuple[str, ...]:
+    """The note for a model that has the name which the picture says, and another hash."""
+    other = other_file(said, model, lambda: False)
+    if other is None:
+        return ()
+    return (f"{picture} was made with another file named {other.model}: it had the hash {other.said}, yours has {other.own}.",)
 
 
 def started(taken: PictureRequest, given: Mapping[str, Any], meant: Set[str]) -> dict[str, Any]:
