@@ -4,6 +4,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,6 +89,7 @@ def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
 def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Callable[[str], bool]) -> Wanted:
     fields = msgspec.json.decode(text, type=dict[str, Any])
     given = fields.pop("key", None)
+    _check_names(fields)
     own = {"numerics": saved.numerics, "saving": saved.saving, "model": POCKET}
     request = msgspec.convert({**{name: msgspec.to_builtins(value) for name, value in own.items()}, **fields}, PictureRequest)
     request = replace(request, model=_absolute(request.model), output=_output(request))
@@ -97,6 +99,14 @@ def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Cal
     if request.seed is None:  # drawn here, so that every attempt makes the same picture
         request = replace(request, seed=secrets.randbelow(SEEDS))
     return wanted_picture(key, user, request, models)
+
+
+def _check_names(fields: Iterable[str]) -> None:
+    """Raise TypeError for a field that pictures do not have."""
+    for name in fields:
+        if name not in PictureRequest.__struct_fields__:
+            near = get_close_matches(name, PictureRequest.__struct_fields__, n=1)
+            raise TypeError(f"There is no field {name}" + (f"; the nearest is {near[0]}" if near else ""))
 
 
 def wanted_picture(key: str, user: str, request: PictureRequest, models: Models) -> Wanted:

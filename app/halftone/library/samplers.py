@@ -227,7 +227,7 @@ def with_schedule(name: str) -> str:
 def with_automatic_schedule(name: str, offered: Sequence[str]) -> str:
     """A sampler that A1111 is asked for without a schedule, with the one that it then takes, where the model offers that."""
     found = sampler_called(f"{name} automatic")
-    return found if found in offered else sampler_called(name) or name
+    return found if found is not None and found in offered else sampler_called(name) or name
 
 
 def begins_without_noise(name: str) -> bool:

@@ -183,11 +183,11 @@ def test_a_line_ends_where_json_says(tmp_path: Path) -> None:
         ({"image": "sun.png"}, "are not sent"),
         ({"wildcards": ["w"]}, "not sent"),
         ({"prompt": "a <lora:x:1>"}, "loras"),
-        ({"prompt": " "}, "prompt"),
         ({"model": "/nowhere/model.safetensors"}, "no model"),
         ({"width": 65}, "65"),
         ({"sampler": "nothing"}, "nothing"),
-        ({"unknown": 1}, "unknown"),
+        ({"unknown": 1}, "There is no field unknown."),
+        ({"outptu": "a.png"}, "There is no field outptu; the nearest is output."),
         ({"key": 5}, "key"),
     ],
 )

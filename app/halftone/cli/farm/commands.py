@@ -8,6 +8,7 @@ import typer
 
 from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
+from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
 from halftone.settings.store import load
@@ -124,17 +125,30 @@ def _counted(words: str, count: int, one: str) -> str:
 def status(json: flags.Json = False) -> None:
     """Show what is done, what waits and why, and the nodes."""
     from halftone.farm.ledger import Ledger
+    from halftone.farm.window_jobs import head_runs
 
+    runs = head_runs()
     with Ledger() as ledger:
-        counts, nodes, gone, refused = ledger.counts(), ledger.nodes(), ledger.gone(), ledger.refusals()
-        ended = ledger.in_state("failed", "aside")
+        counts, nodes, gone = ledger.counts(), ledger.nodes() if runs else {}, ledger.gone()
+        refused = ledger.refusals() if runs else ()
+        ended, waiting = ledger.in_state("failed", "aside"), ledger.in_state("waiting")
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
         waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
         left = [{"node": node, "host": facts.host, "version": facts.version, "why": why} for node, (facts, why) in gone.items()]
-        put({"schema": SCHEMA, "users": counts, "nodes": sorted(nodes), "gone": left, "ended": ends, "refused": waits})
+        put(
+            {
+                "schema": SCHEMA,
+                "head": runs,
+                "users": counts,
+                "nodes": sorted(nodes),
+                "gone": left,
+                "ended": ends,
+                "refused": waits,
+            }
+        )
         return
     for user, states in sorted(counts.items()):
         say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
@@ -145,11 +159,15 @@ def status(json: flags.Json = False) -> None:
         known = f"{facts.host} ({name[:8]}, Halftone {facts.version})" if facts.host else name[:8]
         say(f"Node {known} gets no jobs: {why}")
     for node, kind, error in refused:
-        say(f"Jobs of kind {kind} wait: not on node {node[:8]}. {_why(error)}")
+        alike = [Path(job.output).name for job in waiting if job.kind == kind]
+        rest = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
+        say(f"{next(iter(alike), kind)}{rest} cannot run on node {node[:8]}: {_why(error)}")
     for job in ended:
         say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
     if not counts:
         say("No job was submitted yet.")
+    if not runs:
+        say(f"No head runs. To start one: {command_line('farm', 'head')}")
 
 
 def _why(error: ErrorFacts | None) -> str:
