@@ -28,8 +28,9 @@ class Gate(NamedTuple):
 
 
 def gates(env: str, extra: Sequence[str]) -> list[Gate]:
-    """In their order. The tests of the engine take as long as the gates and all other tests, so they run beside them; with further
-    words all tests are one run.
+    """In their order. The tests of the engine take as long as the gates and all other tests, so they run beside them.
+
+    With further words all tests are one run.
     """
     python = python_in(env)
     pytest = (python, "-m", "pytest")
