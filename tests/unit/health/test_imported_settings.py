@@ -268,6 +268,18 @@ def test_the_strength_goes_to_a_start_picture_that_is_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "strength", "steps", "counted"),
+    [("ComfyUI", 0.5, 40, 0.5), ("ComfyUI", 0.6, 33, 0.61), ("ComfyUI", 1, 20, 1.0), ("v1.9", 0.6, 20, 0.6)],
+)
+def test_comfyui_computes_all_steps_from_a_start_picture(version: str, strength: float, steps: int, counted: float) -> None:
+    now = msgspec.structs.replace(NOW, image="/p/hills.png")
+    request = taken(f"a\nSteps: 20, Sampler: Euler, Denoising strength: {strength}, Version: {version}", now).request
+    assert (request.steps, request.start.strength) == (steps, counted)
+    assert request.steps is not None
+    assert int(request.steps * counted) == (20 if version == "ComfyUI" else 12)
+
+
+@pytest.mark.parametrize(
     ("version", "skip", "options", "left"),
     [
         ("v1.9", 2, {"noise_source": 1}, ()),

@@ -8,7 +8,7 @@ from tests.helpers.reports import MODEL
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
 from halftone.contract.request import Hires, PictureRequest
-from halftone.health.pictures.passes import larger, step_words, steps_to_ask, strength_of
+from halftone.health.pictures.passes import larger, part_of_schedule, step_words, strength_of
 from halftone.health.pictures.requests import check_request
 
 
@@ -35,9 +35,10 @@ def test_a_larger_size_is_one_that_its_pipeline_takes() -> None:
 @pytest.mark.parametrize("strength", [0.01, 0.05, 0.1, 0.3, 0.33, 0.4, 0.7, 0.9, 1.0])
 @pytest.mark.parametrize("wanted", [1, 2, 7, 10, 28])
 def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, strength: float) -> None:
-    asked = steps_to_ask(wanted, strength)
-    assert int(asked * strength) == wanted or strength == 1.0
-    assert int((asked - 1) * strength) < wanted
+    steps, share = part_of_schedule(wanted, strength)
+    assert steps == max(wanted, int(wanted / strength))
+    assert int(steps * share) == wanted
+    assert share == pytest.approx(strength, rel=0.5 if wanted < 3 else 0.12)
 
 
 def test_interpolated_latents_need_more_noise() -> None:

@@ -27,7 +27,7 @@ from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
 from halftone.health.faults import first_line
-from halftone.health.pictures.passes import larger, steps_to_ask, strength_of
+from halftone.health.pictures.passes import larger, part_of_schedule, strength_of
 from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.health.precision import granted_precision
 from halftone.library.add_ons.upscalers import is_upscale_model
@@ -179,7 +179,7 @@ class Passes(Chain):
         width, height = self._larger(first.width, first.height)
         taken = inspect.signature(self._pipe.__call__).parameters
         options = {name: value for name, value in request.options.items() if name in taken or name in OUR_OPTIONS}
-        strength = strength_of(hires)
+        steps, strength = part_of_schedule(hires.steps or earlier.resolved.steps, strength_of(hires))
         return msgspec.structs.replace(
             request,
             hires=None,
@@ -187,7 +187,7 @@ class Passes(Chain):
             batch=1,
             width=width,
             height=height,
-            steps=steps_to_ask(hires.steps or earlier.resolved.steps, strength),
+            steps=steps,
             options=options,
             start=Start(strength=strength),
             resume_latents=request.resume_latents if resuming else None,

@@ -215,17 +215,27 @@ def _lacks_single_step(error: BaseException) -> bool:
 
 
 def leave_out_whole_steps(pipe: Any) -> None:
-    """Make a pipeline that begins at a picture leave out whole steps: some of diffusers leave out that many calls, and a sampler
-    of second order makes two for a step. It would begin inside a step, and divide by 0 in the last.
+    """Make a pipeline that begins at a picture leave out whole steps, and tell the scheduler how many. Some of diffusers leave
+    out that many calls, and a sampler of second order makes two for a step: it would begin inside a step, and divide by 0 in the
+    last.
     """
     for one in (pipe, *vars(pipe).values()):
-        if type(one).__name__ in _COUNTING_CALLS:
-            one.get_timesteps = partial(_whole_steps, weakref.proxy(one), type(one))
+        names = list(inspect.signature(getattr(type(one), "get_timesteps", len)).parameters)[1:]
+        if names[:1] == ["num_inference_steps"] and "strength" in names:
+            one.get_timesteps = partial(_whole_steps, weakref.proxy(one), type(one), names)
 
 
-def _whole_steps(pipe: Any, kind: Any, num_inference_steps: int, strength: float, device: Any) -> tuple[Any, int]:
-    left = kind.get_timesteps(pipe, num_inference_steps, strength, device)[1]
-    return pipe.scheduler.timesteps[(num_inference_steps - left) * pipe.scheduler.order :], left
+def _whole_steps(pipe: Any, kind: Any, names: list[str], *given: Any, **named: Any) -> tuple[Any, int]:
+    """names: of the arguments of `get_timesteps`."""
+    asked = dict(zip(names, given, strict=False)) | named
+    timesteps, left = kind.get_timesteps(pipe, **asked)
+    left_out = asked["num_inference_steps"] - left
+    if isinstance(pipe.scheduler, SolverScheduler) and asked.get("denoising_start") is None:  # a refiner goes on in its base's
+        pipe.scheduler.begin_after(left_out)
+        again = {"timesteps": pipe.scheduler.timesteps} if "timesteps" in asked else {}
+        timesteps, left = kind.get_timesteps(pipe, **asked | again)
+    counted = kind.__name__ in _COUNTING_CALLS
+    return pipe.scheduler.timesteps[left_out * pipe.scheduler.order :] if counted else timesteps, left
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:

@@ -134,6 +134,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.trained_table = None if use_flow_sigmas else _trained_table(betas, rescale_betas_zero_snr)
         self.order = len(SOLVERS[solver].calls(self._run(_FALLING, _no_noise)))
         self.levels: list[float] = []
+        """What the solver goes through."""
+        self._whole: list[float] = []
+        """The schedule, with the steps that are left out."""
+        self._mu: float | None = None
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
         self._first = 0.0
@@ -158,15 +162,25 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         picture's size, as a logarithm.
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
-        solver, schedule, trained = SOLVERS[self._solver], self._spacing(), self._trained(mu)
-        levels = schedule(self._bounded(trained), steps + self._drops)
-        kept = without_penultimate(levels) if self._drops else levels
-        self.levels = solver.path([float(level) for level in kept])
+        levels = self._spacing()(self._bounded(self._trained(mu)), steps + self._drops)
+        self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if self._drops else levels)], mu
+        self.num_inference_steps = steps
+        self._lay(0, device)
+
+    def begin_after(self, steps: int) -> None:
+        """Leave out so many steps of the schedule, for a picture that begins at another one: the solver's path is that of what is
+        left, as in A1111 and ComfyUI, which give their solvers no more. The calls of the others keep their places.
+        """
+        self._lay(steps, self.timesteps.device)
+
+    def _lay(self, left_out: int, device: Any) -> None:
+        solver, trained = SOLVERS[self._solver], self._trained(self._mu)
+        self.levels = solver.path(self._whole[left_out:])
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] > 1 - _ROUNDED:
             self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * last)
         self.stochastic = trained.sigma(_STOCHASTIC[0] * last), trained.sigma(_STOCHASTIC[1] * last)
-        self.calls = []
+        self.calls = [(0, 0, level) for level in self._whole[:left_out] for _ in range(self.order)]
         run = self._run(self.levels, _no_noise)
         for run.step in range(len(self.levels) - 1):
             self.calls += [(run.step, stage, sigma) for stage, sigma in enumerate(solver.calls(run))]
@@ -177,7 +191,6 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             times += [times[-1] * place / (3 * ADAPTIVE_TRIES + 1) for place in range(3 * ADAPTIVE_TRIES, 0, -1)]
         self.timesteps = torch.tensor(times, dtype=torch.float32, device=device)
         self.sigmas = torch.tensor([*(sigma for _, _, sigma in self.calls), 0.0], dtype=torch.float32)
-        self.num_inference_steps = steps
         self.memory = {}
         self._first = 0.0
         self._step_index = self._begin_index = None

@@ -22,6 +22,7 @@ from halftone.contract.limits import (
 from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARAMETERS, idle_options
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
+from halftone.health.pictures.passes import part_of_schedule
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
@@ -34,6 +35,7 @@ from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.sampler_options import adds_noise
 from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
+from halftone.metadata.comfy import PROGRAM as COMFYUI
 from halftone.metadata.other_programs import INVOKE
 from halftone.metadata.parameters import (
     CONTENT_NAMES,
@@ -350,6 +352,9 @@ class _Reader:
         if request.image is None:
             return request
         start = replace(request.start, **self._start_fields(masked=request.mask is not None))
+        if self._said.fields.get("Version") == COMFYUI and request.steps is not None and start.strength is not None:
+            steps, strength = _all_computed(request.steps, start.strength)
+            request, start = replace(request, steps=steps), replace(start, strength=strength)
         if is_ours(self._said):
             self._fields.pop("Start picture", None)
         if start.extends and start.only_masked is None:
@@ -374,6 +379,13 @@ class _Reader:
             if found["only_masked"] is not None:
                 del self._fields["Inpaint area"]
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _all_computed(computed: int, strength: float) -> tuple[int, float]:
+    """ComfyUI computes all steps, of a longer schedule: (the steps of that one, the strength, of two digits where they do)."""
+    steps, exact = part_of_schedule(computed, strength)
+    short = math.ceil(exact * 100) / 100
+    return steps, short if int(steps * short) == computed else exact
 
 
 def _is_of_a1111(said: Parameters) -> bool:

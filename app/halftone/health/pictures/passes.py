@@ -31,10 +31,13 @@ def strength_of(hires: Hires) -> float:
     return _STRENGTHS.get(hires.upscaler, _STRENGTH) if hires.strength is None else hires.strength
 
 
-def steps_to_ask(computed: int, strength: float) -> int:
-    """Steps of a whole schedule of which a pass of this strength computes so many, as diffusers counts: int(steps * strength)."""
-    asked = math.ceil(computed / strength)
-    return asked if int(asked * strength) >= computed else asked + 1
+def part_of_schedule(computed: int, strength: float) -> tuple[int, float]:
+    """(steps of a whole schedule, the strength with which diffusers computes just so many of them): the schedule that A1111 and
+    ComfyUI take for a pass of this strength, int(computed / strength) steps. diffusers counts int(steps * strength).
+    """
+    steps = max(computed, int(computed / strength))
+    share = strength if int(steps * strength) == computed else computed / steps
+    return steps, share if int(steps * share) == computed else math.nextafter(share, 1.0)
 
 
 def larger(width: int, height: int, scale: float, multiple: int = _FINE) -> tuple[int, int]:
