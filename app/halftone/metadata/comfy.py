@@ -4,7 +4,7 @@ prompts. Nodes on that way that are not understood are named. It is untrusted.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from halftone.contract.wording import Words
@@ -62,6 +62,14 @@ _PICTURES: Final = ("images", "image", "pixels", "samples", "latent", "destinati
 _CONDITIONS: Final = ("conditioning", "positive", "conditioning_1", "conditioning_to")
 _FLUX_SHIFT: Final = (1.15, 0.5)
 """The largest and the least shift of FLUX.1, which its own files have too."""
+_INTERPOLATES: Final = ("LatentUpscaleBy", "LatentUpscale", "ImageScaleBy", "ImageScale")
+_WAYS: Final = {
+    (True, "lanczos"): "Lanczos", (True, "nearest-exact"): "Nearest", (False, "bilinear"): "Latent",
+    (False, "nearest-exact"): "Latent (nearest-exact)", (False, "bicubic"): "Latent (bicubic)",
+}  # fmt: skip
+"""(of pixels, the way in ComfyUI) -> A1111's upscaler."""
+_AGAIN: Final = {"Sampler": "sampler", "Schedule type": "schedule type", "CFG scale": "CFG Scale", "Seed": "seed"}
+"""Fields of a sampler -> what A1111 calls them for a second pass."""
 _GRAIN: Final = 16
 """Pixels by which sizes differ for rounding."""
 
@@ -124,6 +132,8 @@ class _Way:
         self._graph = Graph(nodes)
         self._note = self._graph.note
         self._sized: list[Node] = []
+        self._second: tuple[Sampling, str] | None = None
+        """The sampler that went over the picture of the first, and what it is then: "Hires" or "Refiner"."""
         self._words: Sequence[Node] | None = None
         """What the prompt's text encoder comes from; None where nothing is encoded."""
         self._decoder, self.last = self._to_sampler(shown)
@@ -157,6 +167,10 @@ class _Way:
             EMPTY_NEGATIVE: "True" if guided and negative.encoder is not None and not negative.text else None,
             **changes,
             **hires,
+            **self._otherwise(
+                said,
+                {"prompt": prompt.text, "negative prompt": negative.text, "checkpoint": name, "LoRAs": " ".join(loras)},
+            ),
             "Version": PROGRAM,
             SYNTAX: PROGRAM,  # beside weights, BREAK and where long prompts are cut differ
             STRANGE: ", ".join(self._graph.strange),
@@ -197,12 +211,14 @@ class _Way:
             raise NotPlainError(Words("it has more than {0} samplers in a row", (MOST,)))
         node = self._graph.behind(last, "latent_image")
         scale: Any = None
-        upscaler = "Latent"
+        upscaler = ""
         for _ in range(MOST):
             if node is None or kind_of(node).startswith("LoadImage") or _is_empty(node):
                 return last, {}
             if kind_of(node) in _SAMPLES:
                 break
+            if kind_of(node) in _INTERPOLATES and upscaler in ("", *_WAYS.values()):
+                upscaler = self._interpolated(node)
             match kind_of(node):
                 case "LatentUpscaleBy" | "ImageScaleBy" if not isinstance(scale, str):
                     scale = (scale or 1) * self._graph.number(node, "scale_by")
@@ -221,17 +237,47 @@ class _Way:
         assert node is not None
         second = sampling_of(self._graph, last)
         if second.span[0] > 0 and scale is None:
+            self._second = second, "Refiner"
             return node, self._refined(sampling_of(self._graph, node), second)
         first, before = self._passes(node, left - 1)
         if before:
             self._note(last)
             return first, before
+        self._second = second, "Hires"
         return first, {
             "Hires resize" if isinstance(scale, str) else "Hires upscale": 1 if scale is None else scale or None,
             "Hires steps": second.fields.get("Steps"),
-            "Hires upscaler": upscaler,
+            "Hires upscaler": upscaler or "Latent",
             "Denoising strength": second.denoise,
         }
+
+    def _interpolated(self, node: Node) -> str:
+        """What A1111 calls the way in which a node enlarges; one that it lacks is noted."""
+        pixels = kind_of(node).startswith("Image")
+        method = self._graph.value(node, "upscale_method")
+        found = _WAYS.get((pixels, method)) if isinstance(method, str) else None
+        if found is None and method is not None:
+            self._note(node)
+        return found or ("Lanczos" if pixels else "Latent")
+
+    def _otherwise(self, first: Sampling, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What the second sampler is given that the first is not, by A1111's names where it has one. told: of the first."""
+        if self._second is None:
+            return {}
+        second, start = self._second
+        name, loras, _ = self._model(second.model)
+        negative = None if second.negative is None else self._prompt(second.negative, counts=second.fields.get("CFG scale") != 1)
+        values = {
+            **{f"{start} {word}": second.fields.get(field) for field, word in _AGAIN.items()},
+            f"{start} prompt": self._prompt(second.positive).text,
+            f"{start} negative prompt": "" if negative is None else negative.text,
+            f"{start} checkpoint": name,
+            f"{start} LoRAs": " ".join(loras),
+        }
+        before = {f"{start} {word}": first.fields.get(field) for field, word in _AGAIN.items()}
+        before |= {f"{start} {word}": value for word, value in told.items()}
+        own = {"Hires": (), "Refiner": ("Refiner checkpoint", "Refiner LoRAs", "Refiner seed")}[start]
+        return {name: value for name, value in values.items() if value != before[name] and name not in own}
 
     def _refined(self, first: Sampling, second: Sampling) -> dict[str, Any]:
         """Two samplers that share one row of steps: the refiner of SDXL."""
@@ -291,6 +337,8 @@ class _Way:
                 rows = [row for name, row in inputs_of(node).items() if name.startswith("lora_") and isinstance(row, dict)]
                 told = [(str(row["lora"]), _strengths(row)) for row in rows if row.get("on") and row.get("lora")]
                 return [_tag(name, *(weights if self._changes_words(node) else (0, weights[-1]))) for name, weights in told]
+            case "KSampler (Efficient)":
+                pass  # its model goes through it
             case "ModelSamplingSD3" | "ModelSamplingAuraFlow":
                 changes["Shift"] = self._graph.number(node, "shift")
             case "ModelSamplingFlux" if (

@@ -294,6 +294,42 @@ def test_any_chain_is_walked_back(change: Callable[[Graph], object], more: dict[
     assert said.prompt == "a sun\nNegative prompt: (red:1.2)" + prompt
 
 
+@pytest.mark.parametrize(
+    ("kind", "method", "upscaler", "strange"),
+    [
+        ("LatentUpscaleBy", "bilinear", "Latent", None),
+        ("LatentUpscaleBy", "nearest-exact", "Latent (nearest-exact)", None),
+        ("LatentUpscaleBy", "bislerp", "Latent", "LatentUpscaleBy"),
+        ("ImageScaleBy", "lanczos", "Lanczos", None),
+        ("ImageScaleBy", "area", "Lanczos", "ImageScaleBy"),
+    ],
+)
+def test_the_way_to_a_larger_picture_is_read(kind: str, method: str, upscaler: str, strange: str | None) -> None:
+    graph = plain()
+    with_hires(graph)
+    if kind == "ImageScaleBy":
+        graph["42"] = node("VAEDecode", samples=["3", 0], vae=["4", 2])
+        graph["43"] = node(kind, upscale_method=method, scale_by=1.5, image=["42", 0])
+        graph["40"] = node("VAEEncode", pixels=["43", 0], vae=["4", 2])
+    else:
+        put(graph, "40", upscale_method=method)
+    said = parameters_of(json.dumps(graph))
+    assert (said.fields["Hires upscaler"], said.fields["Hires upscale"], said.fields.get(STRANGE)) == (upscaler, "1.5", strange)
+
+
+def test_what_differs_in_the_second_pass_is_named() -> None:
+    graph = plain()
+    with_hires(graph)
+    put(graph, "41", seed=2, sampler_name="euler", cfg=3, positive=["44", 0], model=["45", 0])
+    graph["44"] = node("CLIPTextEncode", text="a moon", clip=["4", 1])
+    graph["45"] = lora("ink", 0.5, "4")
+    said = parameters_of(json.dumps(graph)).fields
+    assert {name: value for name, value in said.items() if name.startswith("Hires")} == {
+        "Hires upscale": "1.5", "Hires steps": "12", "Hires upscaler": "Latent", "Hires sampler": "euler", "Hires CFG Scale": "3",
+        "Hires seed": "2", "Hires prompt": "a moon", "Hires LoRAs": "<lora:ink:0:0.5>",
+    }  # fmt: skip
+
+
 def test_the_size_is_found_behind_a_node_that_is_not_understood() -> None:
     graph = plain()
     graph["10"] = node("LatentBatchSeedBehavior", samples=["5", 0], seed_behavior="fixed")
