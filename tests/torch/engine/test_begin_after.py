@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tests.helpers.engine_runs import generate, pixels
 
-from halftone.contract.request import Start
+from halftone.contract.request import Hires, Start
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.service import DiffusersEngine
@@ -74,3 +74,25 @@ def test_pictures_begin_there(engine: DiffusersEngine, models: dict[str, Path], 
             made.append(pixels(report).astype(float))
         apart.append(float(np.abs(made[0] - made[1]).mean()))
     assert apart == sorted(apart, reverse=True)
+
+
+@pytest.mark.parametrize("changes", [{}, {"hires": Hires(scale=2.0, upscaler="lanczos", steps=2)}])
+def test_the_seeds_first_numbers_are_the_noise(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """As in ComfyUI, whose encoder gives the middle of what it found; diffusers draws around it first."""
+    start = tmp_path / "start.png"
+    Image.new("RGB", (32, 32), (60, 120, 200)).save(start)
+    added: list[torch.Tensor] = []
+    add_noise = SolverScheduler.add_noise
+
+    def seen(self: SolverScheduler, original_samples: torch.Tensor, noise: torch.Tensor, timesteps: torch.Tensor) -> torch.Tensor:
+        added.append(noise)
+        return add_noise(self, original_samples, noise, timesteps)
+
+    monkeypatch.setattr(SolverScheduler, "add_noise", seen)
+    begun: dict[str, Any] = {} if changes else {"image": str(start), "start": Start(strength=0.5), "width": None, "height": None}
+    generate(engine, models["sd15"], sampler="Euler Karras", seed=5, **begun, **changes)
+    (noise,) = added
+    drawn = torch.randn(noise.shape, generator=torch.Generator().manual_seed(5))
+    assert torch.equal(noise.float(), drawn)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import torch
+from diffusers.models.autoencoders import vae as encoded
 from diffusers.utils.torch_utils import randn_tensor
 
 from halftone.contract.errors import HalftoneError
@@ -76,6 +77,23 @@ def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator
         return noise + more(shape, **named) * share if share else noise
 
     with _first_noise(pipe, churned):
+        yield
+
+
+@contextmanager
+def middle_of_the_start() -> Generator[None]:
+    """A start picture becomes the mean of what its encoder gives, and is not drawn around it: the seed's first numbers are the
+    noise, as in ComfyUI, and as in A1111, which draws the picture's latents from another generator.
+    """
+
+    def make(_original: Draw) -> Draw:
+        def draw(shape: Any, generator: Any = None, device: Any = None, dtype: Any = None, layout: Any = None) -> torch.Tensor:
+            del generator, layout
+            return torch.zeros(shape, device=device, dtype=dtype)
+
+        return draw
+
+    with replaced(encoded, DRAWS, make):
         yield
 
 

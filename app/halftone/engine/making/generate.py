@@ -24,7 +24,13 @@ from halftone.engine.basics.tensors import tensors_in
 from halftone.engine.basics.torch_settings import torch_settings
 from halftone.engine.curing.recover import Recovery, only
 from halftone.engine.inputs.memory import free_after, free_bytes, is_too_large, once_more, weight_bytes
-from halftone.engine.inputs.noise_source import another_seed_for_steps, begun_below_noise_alone, churned_at_first, noise_of_cards
+from halftone.engine.inputs.noise_source import (
+    another_seed_for_steps,
+    begun_below_noise_alone,
+    churned_at_first,
+    middle_of_the_start,
+    noise_of_cards,
+)
 from halftone.engine.inputs.resolve import with_prompts
 from halftone.engine.inputs.variation import Variation, varied_noise
 from halftone.engine.inputs.wanted import negative_of
@@ -45,6 +51,7 @@ from halftone.engine.sampling.hooks import Hooks, StepFailed, decoded, is_in_ran
 from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
 from halftone.engine.sampling.samplers import is_flow, make_scheduler, put_scheduler
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -222,6 +229,8 @@ class Generation:
         with ExitStack() as stack:
             if options.get(NOISE_SOURCE):
                 stack.enter_context(noise_of_cards(pipe, self._picture.seed))
+            if isinstance(getattr(pipe, "scheduler", None), SolverScheduler):
+                stack.enter_context(middle_of_the_start())
             if variation is not None:
                 stack.enter_context(varied_noise(pipe, variation))
             if isinstance(delta := options.get(NOISE_SEED_DELTA), int) and delta:
