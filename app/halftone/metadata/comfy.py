@@ -451,6 +451,8 @@ class _Way:
         """The encoder of a prompt, and what its text encoder comes from, the nearest first."""
         found: list[Node] = []
         while encoder is not None and len(found) < MOST:
+            if found and "clip" in inputs_of(encoder) and kind_of(encoder) not in (*_LORAS, _POWER_LORAS, _SKIPS):
+                self._note(encoder)
             found.append(encoder)
             encoder = self._graph.behind(encoder, "clip")
         return found or None

@@ -64,9 +64,12 @@ class Sampling(NamedTuple):
 
 
 class _Schedule(NamedTuple):
+    """model: whose sigmas they are, where the schedule is given one of its own."""
+
     fields: dict[str, Any]
     denoise: float | None
     span: tuple[float, float]
+    model: Node | None = None
 
 
 def sampling_of(graph: Graph, node: Node) -> Sampling:
@@ -80,6 +83,9 @@ def sampling_of(graph: Graph, node: Node) -> Sampling:
     if guider is not node and kind_of(guider) not in _GUIDERS:
         graph.note(guider)
     fields["CFG scale"] = next((graph.known(guider, name) for name in _STRENGTHS if name in inputs_of(guider)), 1)
+    own = schedule.model
+    if own is not None and kind_of(own).startswith("ModelSampling") and own is not graph.needed(guider, "model"):
+        graph.note(own)  # it moves the sigmas alone
     if kind_of(source) == "DisableNoise":
         graph.note(source)
     else:
@@ -146,7 +152,8 @@ def _schedule(graph: Graph, place: Place) -> _Schedule:
         cut = _cut(graph, part.node, steps or 0)
         at = begin + (end - begin) * cut
         begin, end = (begin, at) if part.slot == 0 else (at, end)
-    return _Schedule(fields, None if denoise is None else round(denoise * (1 - begin), 6), (begin, end))
+    last = None if denoise is None else round(denoise * (1 - begin), 6)
+    return _Schedule(fields, last, (begin, end), graph.behind(node, "model"))
 
 
 def _cut(graph: Graph, node: Node, steps: int | float) -> float:

@@ -330,6 +330,24 @@ def test_what_differs_in_the_second_pass_is_named() -> None:
     }  # fmt: skip
 
 
+def test_what_changes_the_text_encoder_is_named() -> None:
+    graph = plain()
+    graph["10"] = node("CLIPAttentionMultiply", clip=["4", 1], q=1.2)
+    put(graph, "6", clip=["10", 0])
+    put(graph, "7", clip=["10", 0])
+    assert parameters_of(json.dumps(graph)).fields[STRANGE] == "CLIPAttentionMultiply"
+
+
+@pytest.mark.parametrize("place", ["23", "24"])
+def test_a_shift_of_the_schedule_alone_is_named(place: str) -> None:
+    graph = plain()
+    advanced(graph)
+    graph["50"] = node("ModelSamplingSD3", shift=5.0, model=["4", 0])
+    put(graph, place, model=["50", 0])
+    said = parameters_of(json.dumps(graph)).fields
+    assert (said.get(STRANGE), said.get("Shift")) == (("ModelSamplingSD3", None) if place == "23" else (None, "5"))
+
+
 def test_the_size_is_found_behind_a_node_that_is_not_understood() -> None:
     graph = plain()
     graph["10"] = node("LatentBatchSeedBehavior", samples=["5", 0], seed_behavior="fixed")
