@@ -45,7 +45,7 @@ def ran(code: str, *words: str) -> tuple[int, str, str]:
         (["--version"], 0),
         (["check", "/nothing/here"], 2),
         (["check", "pocket", "--precision", "float8"], 2),
-        (["generate", ""], 2),
+        (["generate"], 2),
         (["chek"], 2),
         (["generate", "a", "--option", "nothing=1"], 2),
         (["check", "--stepz", "3"], 2),

@@ -246,7 +246,7 @@ class _Way:
         self._second = second, "Hires"
         return first, {
             "Hires resize" if isinstance(scale, str) else "Hires upscale": 1 if scale is None else scale or None,
-            "Hires steps": second.fields.get("Steps"),
+            "Hires steps": _computed(second),
             "Hires upscaler": upscaler or "Latent",
             "Denoising strength": second.denoise,
         }
@@ -477,6 +477,12 @@ class _Way:
         vae = None if decoder is None else self._graph.behind(decoder, "vae")
         name = self._graph.value(vae, "vae_name") if vae is not None else None
         return name if isinstance(name, str) and name != "Baked VAE" else None
+
+
+def _computed(said: Sampling) -> int | None:
+    """How many steps a sampler computes, which may be a part of a row."""
+    steps, (begin, end) = said.fields.get("Steps"), said.span
+    return round(steps * (end - begin)) if isinstance(steps, int | float) else None
 
 
 def _is_empty(node: Node) -> bool:

@@ -32,7 +32,7 @@ def walked(scheduler: SolverScheduler, begin: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS))
-@pytest.mark.parametrize("left", [3, 10, 24])
+@pytest.mark.parametrize("left", [1, 3, 10, 24])
 def test_what_is_left_is_a_schedule_of_its_own(name: str, left: int) -> None:
     """The same as a scheduler whose whole schedule is the rest."""
     whole, rest = (SolverScheduler(solver=name, schedule="Karras", **TRAINING) for _ in range(2))

@@ -163,7 +163,11 @@ def test_an_index_that_an_option_leads_out_of_a_list_is_blamed_on_it(engine: Dif
     case = case_of("SD 1.x")
     with pytest.raises(HalftoneError) as caught:
         drawn(engine, case, run.save(case, tmp_path / "m"), options={"clip_skip": 11, "eta": 0.0})
-    assert (caught.value.code, caught.value.facts["value"]) == ("setting-bad-value", "clip_skip=11")
+    assert (caught.value.code, caught.value.facts["name"], caught.value.facts["value"]) == (
+        "setting-bad-value",
+        "--clip-skip",
+        "12",
+    )
 
 
 def test_an_option_of_another_kind_is_refused_before_anything_runs(engine: DiffusersEngine, tmp_path: Path) -> None:

@@ -330,6 +330,15 @@ def test_what_differs_in_the_second_pass_is_named() -> None:
     }  # fmt: skip
 
 
+def test_a_second_pass_of_a_part_of_a_row_computes_that_part() -> None:
+    graph = plain()
+    with_hires(graph)
+    given = graph["41"]["inputs"] | {"steps": 20, "start_at_step": 10, "end_at_step": 10000, "noise_seed": 2**60}
+    graph["41"] = node("KSamplerAdvanced", **given)
+    said = parameters_of(json.dumps(graph)).fields
+    assert (said["Hires steps"], said["Denoising strength"]) == ("10", "0.5")
+
+
 def test_what_changes_the_text_encoder_is_named() -> None:
     graph = plain()
     graph["10"] = node("CLIPAttentionMultiply", clip=["4", 1], q=1.2)

@@ -81,7 +81,8 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
     try:
         return usable(model or POCKET)
     except HalftoneError as error:
-        named = _named(model, saved) if error.code == "model-missing" and model else None
+        plain = model is not None and error.code == "model-missing" and model == file_name(model)
+        named = _named(model, saved) if model and plain else None
         if named is None:
             raise
         return usable(named)
@@ -92,7 +93,7 @@ def _named(model: str, saved: Settings) -> str | None:
 
     wanted = model_stem(model).casefold()
     found = [one.id for one in models_in(saved.model_folders).models.values() if wanted == model_stem(one.path).casefold()]
-    return found[0] if len(found) == 1 and model == file_name(model) else None
+    return found[0] if len(found) == 1 else None
 
 
 def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> tuple[str | None, dict[str, Any]]:
