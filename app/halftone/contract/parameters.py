@@ -302,9 +302,12 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         tip=Words("What prompt weights do, as in A1111. No norm: the mean changes. Ignore: nothing. None: brackets are text."),
         neutral=0, ours=True, names=("Original", "No norm", "Ignore", "None")),
     Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
-        "CPU or NV: CPU noise, or NVIDIA GPU noise (A1111's default).", ("RNG",), (0, 1),
-        tip=Words("CPU: as in ComfyUI. NV: the same noise as on an NVIDIA GPU, as in A1111."), neutral=0, ours=True,
-        names=("CPU", "NV")),
+        "CPU, NV (as A1111 draws by default), ComfyUI, or ComfyUI GPU (for its samplers that end in _gpu).", ("RNG",), (0, 3),
+        tip=Words(
+            "NV: the noise of an NVIDIA GPU, as A1111 draws it. ComfyUI: as it draws noise with such a GPU. ComfyUI GPU: the same "
+            "for its samplers that end in _gpu."
+        ),
+        neutral=0, ours=True, names=("CPU", "NV", "ComfyUI", "ComfyUI GPU")),
     Parameter("options.eta_noise_seed_delta", int, Words("Eta noise seed delta"), ("--eta-noise-seed-delta", "--ensd"),
         "Added to the seed for the noise that samplers add, as in A1111. Default: 0.", ("ENSD",), (0, 2**31 - 1),
         tip=Words("Added to the seed for the noise that the sampler adds. Only needed to reproduce A1111 pictures."), neutral=0,
@@ -365,6 +368,9 @@ OUR_OPTIONS: Final = frozenset(name for name, one in OPTION_PARAMETERS.items() i
 EMPHASIS: Final = "emphasis"
 PROMPT_SYNTAX: Final = "prompt_syntax"
 NOISE_SOURCE: Final = "noise_source"
+NOISE_OF_NVIDIA: Final = 1
+NOISE_OF_COMFYUI: Final = (2, 3)
+"""Numbers of `NOISE_SOURCE`; the second of ComfyUI's is that of its samplers that end in _gpu."""
 NOISE_SEED_DELTA: Final = "eta_noise_seed_delta"
 COMFYUI_SYNTAX: Final = 2
 """The number of `PROMPT_SYNTAX` whose weights act in one way only."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, THRESHOLD
-from halftone.contract.request import BY_DIFFUSERS, KARRAS, SCHEDULES, split_sampler
+from halftone.contract.request import BY_COMFYUI, BY_DIFFUSERS, KARRAS, SCHEDULES, split_sampler
 from halftone.contract.wording import Words, either
 
 Options = dict[str, Any]
@@ -42,7 +42,7 @@ OWN: Final = "SolverScheduler"
 """The scheduler of Halftone, which steps with its own solvers."""
 _FLOW_WAYS: Final = (
     KARRAS, "Exponential", "Beta", "SGM Uniform", "Simple", "Normal", "DDIM Uniform", "KL Optimal",
-    "Linear Quadratic",
+    "Linear Quadratic", *BY_COMFYUI.values(),
 )  # fmt: skip
 SOLVED: Final = (
     "Euler", "Euler a", "LMS", "Heun", "Heun++ 2", "DPM2", "DPM2 a", "DPM++ 2S a", "DPM++ 2M", "DPM++ SDE", "DPM++ 2M SDE",
@@ -74,7 +74,9 @@ SOLVER_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 """Options of a request that only some of Halftone's own solvers take -> those methods."""
 ZERO_SNR: Final = "zero_snr"
 SIGMA_ENDS: Final = ("sigma_min", "sigma_max")
-_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta")
+_BETWEEN_ENDS: Final = (
+    KARRAS, "Exponential", "Polyexponential", "SGM Uniform", "KL Optimal", "Normal", "Beta", BY_COMFYUI["KL Optimal"],
+)  # fmt: skip
 SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(SIGMA_ENDS, _BETWEEN_ENDS),
     "rho": (KARRAS, "Polyexponential"),
@@ -83,7 +85,7 @@ SCHEDULE_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     **{name: SCHEDULES for name, one in OPTION_PARAMETERS.items() if THRESHOLD in (name, one.of)},
 }
 """Those that all of them take -> with these schedules."""
-_FLOW_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "KL Optimal")
+_FLOW_BETWEEN_ENDS: Final = (KARRAS, "Exponential", "KL Optimal", BY_COMFYUI["KL Optimal"])
 """The others go by the timesteps of the training, which the shift moves."""
 _NOT_OF_FLOW: Final = (*CHURN, ZERO_SNR, *(name for name, one in OPTION_PARAMETERS.items() if THRESHOLD in (name, one.of)))
 OWN_OPTIONS: Final = (*SOLVER_OPTIONS, *SCHEDULE_OPTIONS)
@@ -237,6 +239,12 @@ def begins_without_noise(name: str) -> bool:
     return name.startswith(("dpm_fast", "dpm_adaptive"))
 
 
+def by_comfyui(name: str) -> str:
+    """A sampler of ComfyUI, which computes some schedules in its own way and knows no automatic one."""
+    method, way = split_sampler(with_schedule(name))
+    return f"{method} {BY_COMFYUI.get(way, way)}".strip()
+
+
 def by_diffusers(name: str) -> str:
     """A sampler of an early picture of Halftone, which left some schedules to diffusers."""
     method, way = split_sampler(name)
@@ -295,8 +303,14 @@ def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) ->
     """
     method, way = split_sampler(sampler or "")
     flow = _are_flows(tuple(names))
-    of_diffusers = way in BY_DIFFUSERS.values() or (not way and method in (FLOW_METHODS if flow else METHODS))
-    return not of_diffusers and solver_takes(method, way, name, flow=flow)
+    return is_solved(sampler, flow=flow) and solver_takes(method, way, name, flow=flow)
+
+
+def is_solved(sampler: str | None, *, flow: bool = False) -> bool:
+    """Whether a sampler steps with Halftone's own solvers, and not in diffusers. sampler: None for the model's own."""
+    method, way = split_sampler(sampler or "")
+    own = way not in BY_DIFFUSERS.values() if way else method not in (FLOW_METHODS if flow else METHODS)
+    return own and method in SOLVED
 
 
 @lru_cache(maxsize=64)

@@ -33,6 +33,7 @@ XMP: Final = ("XML:com.adobe.xmp", "xmp")
 _MOST: Final = 2**22
 """Letters of a text that is read."""
 INVOKE: Final = "InvokeAI"
+SWARM: Final = "SwarmUI"
 _COMPEL: Final = re.compile(
     r"[\w)][+]{1,9}(?=\W|$)|\)-{1,9}(?=\W|$)|\)(?:\d{1,20}(?:\.\d{1,20})?|\.\d{1,20})(?=\W|$)|\)\.(?:and|blend|swap)\("
 )
@@ -48,7 +49,7 @@ _COMMENT: Final = re.compile(r"<exif:UserComment>.{0,200}?<rdf:li[^>]{0,99}>([^<
 _SIZE: Final = frozenset({"width", "height"})
 _USUAL: Final = {"steps": "Steps", "sampler": "Sampler", "seed": "Seed"}
 _SWARM: Final = Program(
-    "SwarmUI",
+    SWARM,
     {
         **_USUAL, "scheduler": "Schedule type", "cfgscale": "CFG scale", "model": "Model", "vae": "VAE",
         "comfyuisampler": "Sampler", "comfyuischeduler": "Schedule type", "initimagecreativity": "Denoising strength",

@@ -37,10 +37,10 @@ def test_what_is_left_is_a_schedule_of_its_own(name: str, left: int) -> None:
     """The same as a scheduler whose whole schedule is the rest."""
     whole, rest = (SolverScheduler(solver=name, schedule="Karras", **TRAINING) for _ in range(2))
     whole.set_timesteps(30)
-    whole.begin_after(30 - left)
+    whole.begin_after(30 - left, 30)
     rest.set_timesteps(30)
     rest._whole = rest._whole[30 - left :]
-    rest.begin_after(0)
+    rest.begin_after(0, left)
     begin = (30 - left) * whole.order
     assert [call[2] for call in whole.calls[begin:]] == [call[2] for call in rest.calls]
     assert torch.equal(walked(whole, begin), walked(rest, 0))
@@ -54,7 +54,7 @@ def test_restart_begins_where_euler_does(schedule: str, strength: float) -> None
     for name in ("Restart", "Euler"):
         scheduler = SolverScheduler(solver=name, schedule=schedule, **TRAINING)
         scheduler.set_timesteps(30)
-        scheduler.begin_after(left_out)
+        scheduler.begin_after(left_out, 30)
         begun.append(scheduler.calls[left_out * scheduler.order][2])
     assert begun[0] == pytest.approx(begun[1])
 

@@ -14,6 +14,7 @@ from tests.helpers.pictures import picture_facts, resolved
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
+from halftone.health.pictures.passes import steps_computed_by_a1111
 from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.extensions import for_extensions, from_extensions
 from halftone.metadata.parameters import a1111_text
@@ -211,7 +212,23 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
         ("Euler, Version: v1.9.4", {"options": {"noise_source": 1}}, ()),
         ("Euler, Version: f2.0.1v1.10.1-previous-659-gc055f2d4", {"options": {"noise_source": 1}}, ()),
         ("Euler, Model hash: 6ce0161689", {"options": {"noise_source": 1}}, ()),
-        ("Euler, Model hash: 6ce0161689, Version: ComfyUI", {"options": {}}, ()),
+        ("Euler, Model hash: 6ce0161689, Version: ComfyUI", {"options": {"noise_source": 2}}, ()),
+        (
+            "dpmpp_2m_sde_gpu, Schedule type: beta, Version: ComfyUI",
+            {"sampler": "DPM++ 2M SDE Beta (ComfyUI)", "options": {"noise_source": 3}},
+            (),
+        ),
+        (
+            "heunpp2, Schedule type: kl_optimal, Version: SwarmUI 0.9.6",
+            {"sampler": "Heun++ 2 KL Optimal (ComfyUI)", "options": {"noise_source": 2}},
+            (),
+        ),
+        ("Euler, Schedule type: Beta, RNG: CPU, Version: f2.0.1v1.10.1", {"sampler": "Euler Beta", "options": {}}, ()),
+        (
+            "Euler, Schedule type: Beta (ComfyUI), RNG: ComfyUI GPU, Version: Halftone 0.1",
+            {"sampler": "Euler Beta (ComfyUI)", "options": {"noise_source": 3}},
+            (),
+        ),
         ("Euler, RNG: CPU, Emphasis: No norm", {"options": {"emphasis": 1}}, ()),
         ("Euler, RNG: CPU, Emphasis: Original", {"options": {}}, ()),
         ("Euler, RNG: CPU, Emphasis: Loud", {"options": {}}, ("Emphasis: Loud",)),
@@ -232,7 +249,7 @@ def test_single_values(text: str, changes: dict[str, Any], left: tuple[str, ...]
         ("a (red", "Version: v1.9.4, RNG: CPU", {"prompt_syntax": 1}),
         ("a (red:1.2), b", "Version: v1.9.4, RNG: CPU", {}),
         ("a (red", "Version: Halftone 0.1", {}),
-        ("a [red]", "Version: ComfyUI, Prompt syntax: ComfyUI", {"prompt_syntax": 2}),
+        ("a [red]", "Version: ComfyUI, Prompt syntax: ComfyUI", {"prompt_syntax": 2, "noise_source": 2}),
         ("a (red:1.2)", "Version: Halftone 0.1, Prompt syntax: A1111", {"prompt_syntax": 1}),
     ],
 )
@@ -269,14 +286,14 @@ def test_the_strength_goes_to_a_start_picture_that_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("version", "strength", "steps", "counted"),
-    [("ComfyUI", 0.5, 40, 0.5), ("ComfyUI", 0.6, 33, 0.61), ("ComfyUI", 1, 20, 1.0), ("v1.9", 0.6, 20, 0.6)],
+    [("ComfyUI", 0.5, 40, 0.49), ("ComfyUI", 0.6, 33, 0.6), ("ComfyUI", 1, 20, 1.0), ("v1.9", 0.6, 20, 0.6)],
 )
 def test_comfyui_computes_all_steps_from_a_start_picture(version: str, strength: float, steps: int, counted: float) -> None:
     now = msgspec.structs.replace(NOW, image="/p/hills.png")
     request = taken(f"a\nSteps: 20, Sampler: Euler, Denoising strength: {strength}, Version: {version}", now).request
     assert (request.steps, request.start.strength) == (steps, counted)
     assert request.steps is not None
-    assert int(request.steps * counted) == (20 if version == "ComfyUI" else 12)
+    assert steps_computed_by_a1111(request.steps, counted) == (20 if version == "ComfyUI" else 13)
 
 
 @pytest.mark.parametrize(

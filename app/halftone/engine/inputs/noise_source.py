@@ -12,7 +12,7 @@ from diffusers.models.autoencoders import vae as encoded
 from diffusers.utils.torch_utils import randn_tensor
 
 from halftone.contract.errors import HalftoneError
-from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS, option_flag
+from halftone.contract.parameters import NOISE_OF_NVIDIA, NOISE_SEED_DELTA, NOISE_SOURCE, OPTION_PARAMETERS, option_flag
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words
 from halftone.engine.basics.philox import normal
@@ -70,7 +70,7 @@ def another_seed_for_steps(pipe: Any, seed: int, delta: int) -> Generator[None]:
 @contextmanager
 def churned_at_first(pipe: Any, options: Mapping[str, OptionValue]) -> Generator[None]:
     """The first noise has the churn of the first step: samplers are only called after the network has seen it."""
-    more = _of_cards(randn_tensor) if options.get(NOISE_SOURCE) else randn_tensor
+    more = _of_cards(randn_tensor) if options.get(NOISE_SOURCE) == NOISE_OF_NVIDIA else randn_tensor
 
     def churned(noise: torch.Tensor, shape: Any, **named: Any) -> torch.Tensor:
         share = pipe.scheduler.first_churn

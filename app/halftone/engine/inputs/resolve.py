@@ -35,6 +35,7 @@ from halftone.engine.patches.embeddings import prompt_texts, weighs
 from halftone.engine.patches.inversions import Learned
 from halftone.engine.sampling.composition import check_composable
 from halftone.engine.sampling.samplers import given_steps, leave_out_whole_steps, sampler_name
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.health.pictures.requests import FIELDS, check_multiple
 from halftone.library.add_ons.inversions import unknown_names
 from halftone.library.add_ons.ipadapters import reads_faces
@@ -394,12 +395,15 @@ def _of_pipeline(error: Exception) -> bool:
 
 
 def _check_strength(pipe: Any, inputs: Inputs) -> None:
-    """Raise strength-too-small where the pipeline's arithmetic, over a schedule of so many steps, would compute none."""
+    """Raise strength-too-small where the pipeline's arithmetic, over a schedule of so many steps, would compute none. Samplers of
+    Halftone's compute one at least.
+    """
     steps = steps_of(pipe, inputs, 1)
     strength = _strength(pipe, inputs)
     inner = (one for one in (pipe, *vars(pipe).values()) if isinstance(one, diffusers.DiffusionPipeline))
     own = next((found for one in inner if (found := getattr(type(one), "get_timesteps", None)) is not None), None)
-    if own is None or strength is None or inputs.options.get("denoising_start") is not None:
+    is_own = isinstance(getattr(pipe, "scheduler", None), SolverScheduler)
+    if own is None or strength is None or is_own or inputs.options.get("denoising_start") is not None:
         return
     given = {"num_inference_steps": steps, "strength": strength, "device": "cpu", "timesteps": list(range(steps))}
     known = dict(list(inspect.signature(own).parameters.items())[1:])

@@ -15,7 +15,7 @@ import torch
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GenerateReport, PictureFacts
 from halftone.contract.messages import JobStarted, PhaseChanged, StepDone
-from halftone.contract.parameters import NOISE_SEED_DELTA, NOISE_SOURCE
+from halftone.contract.parameters import NOISE_OF_COMFYUI, NOISE_OF_NVIDIA, NOISE_SEED_DELTA, NOISE_SOURCE
 from halftone.contract.plan import Plan
 from halftone.contract.vocabulary import Phase, ReceiptState
 from halftone.contract.wording import Words
@@ -227,9 +227,11 @@ class Generation:
         """Draw the noise of the picture as it was asked for. Raises setting-bad-value, value-out-of-range."""
         pipe, options, variation = self._loaded.pipe, self._resolved.options, self._variation()
         with ExitStack() as stack:
-            if options.get(NOISE_SOURCE):
+            source = options.get(NOISE_SOURCE)
+            if source == NOISE_OF_NVIDIA:
                 stack.enter_context(noise_of_cards(pipe, self._picture.seed))
-            if isinstance(getattr(pipe, "scheduler", None), SolverScheduler):
+            if isinstance(scheduler := getattr(pipe, "scheduler", None), SolverScheduler):
+                scheduler.noise_seed, scheduler.noise_source = self._picture.seed, source if isinstance(source, int) else 0
                 stack.enter_context(middle_of_the_start())
             if variation is not None:
                 stack.enter_context(varied_noise(pipe, variation))
@@ -316,7 +318,8 @@ class Generation:
     def _generator(self) -> torch.Generator:
         """The generator of the picture's noise, or as the pass before left it."""
         made = torch.Generator("cpu").manual_seed(self._picture.seed)
-        if self._handover.noise is not None:
+        begins_again = self._resolved.options.get(NOISE_SOURCE) in NOISE_OF_COMFYUI  # each of its samplers has a seed
+        if self._handover.noise is not None and not begins_again:
             made.set_state(self._handover.noise)
         return made
 

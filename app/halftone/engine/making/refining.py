@@ -28,7 +28,7 @@ from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
-from halftone.engine.sampling.samplers import make_scheduler, sampler_name
+from halftone.engine.sampling.samplers import computed_steps, make_scheduler, sampler_name
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.health.faults import first_line
 from halftone.health.pictures.refiners import END, START, alone
@@ -205,7 +205,7 @@ class Refining(Chain):
         begun, left = _steps_of(scheduler, steps, self._wanted.at)
         strength = arguments.get("strength", _default_strength(pipe) if request.image is not None else None)
         if strength is not None:
-            begun -= steps - min(steps, int(steps * strength))
+            begun -= steps - computed_steps(scheduler, steps, strength)
         if begun < 1 or left < 1:
             lacking = (
                 "{0} with {1} steps: none would be left for the refiner"

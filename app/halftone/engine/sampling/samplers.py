@@ -18,6 +18,7 @@ from halftone.contract.parameters import SAMPLER_OPTIONS, THRESHOLDING
 from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.health.pictures.passes import steps_computed_by_a1111
 from halftone.library.options import SCHEDULE
 from halftone.library.sampler_options import takes_none
 from halftone.library.samplers import (
@@ -214,6 +215,15 @@ def _lacks_single_step(error: BaseException) -> bool:
     return isinstance(error, IndexError) and bool(frames) and "scheduler.step(" in (frames[-1].line or "")
 
 
+def computed_steps(scheduler: Any, steps: int, strength: float) -> int:
+    """How many of a schedule's steps a picture needs that begins at another one. Halftone's own samplers count as A1111 does, one
+    more than diffusers.
+    """
+    if isinstance(scheduler, SolverScheduler):
+        return steps_computed_by_a1111(steps, strength)
+    return min(steps, int(steps * strength))
+
+
 def leave_out_whole_steps(pipe: Any) -> None:
     """Make a pipeline that begins at a picture leave out whole steps, and tell the scheduler how many. Some of diffusers leave
     out that many calls, and a sampler of second order makes two for a step: it would begin inside a step, and divide by 0 in the
@@ -228,14 +238,13 @@ def leave_out_whole_steps(pipe: Any) -> None:
 def _whole_steps(pipe: Any, kind: Any, names: list[str], *given: Any, **named: Any) -> tuple[Any, int]:
     """names: of the arguments of `get_timesteps`."""
     asked = dict(zip(names, given, strict=False)) | named
+    steps, scheduler = asked["num_inference_steps"], pipe.scheduler
+    if isinstance(scheduler, SolverScheduler) and asked.get("denoising_start") is None:  # a refiner goes on in its base's
+        left = computed_steps(scheduler, steps, asked["strength"])
+        return scheduler.timesteps[scheduler.begin_after(steps - left, steps) :], left
     timesteps, left = kind.get_timesteps(pipe, **asked)
-    left_out = asked["num_inference_steps"] - left
-    if isinstance(pipe.scheduler, SolverScheduler) and asked.get("denoising_start") is None:  # a refiner goes on in its base's
-        pipe.scheduler.begin_after(left_out)
-        again = {"timesteps": pipe.scheduler.timesteps} if "timesteps" in asked else {}
-        timesteps, left = kind.get_timesteps(pipe, **asked | again)
     counted = kind.__name__ in _COUNTING_CALLS
-    return pipe.scheduler.timesteps[left_out * pipe.scheduler.order :] if counted else timesteps, left
+    return scheduler.timesteps[(steps - left) * scheduler.order :] if counted else timesteps, left
 
 
 def put_scheduler(pipe: Any, scheduler: Any) -> None:

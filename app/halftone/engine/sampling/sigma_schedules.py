@@ -111,20 +111,20 @@ def polyexponential(trained: Trained, steps: int, rho: float = 1.0) -> Array:
 
 
 def kl_optimal(trained: Trained, steps: int) -> Array:
-    """Align Your Steps, the closed form of its appendix (https://arxiv.org/abs/2404.14507), as ComfyUI ends it: at 0."""
+    """ComfyUI's KL Optimal: the closed form in the appendix of Align Your Steps (https://arxiv.org/abs/2404.14507), and 0."""
     low, high = (math.atan(end) for end in _ends(trained))
     return _to_zero(np.tan(_ramp(steps) * low + (1 - _ramp(steps)) * high))
 
 
 def kl_optimal_to_the_least(trained: Trained, steps: int) -> Array:
-    """The same as A1111 ends it: at the smallest sigma, with that much noise left in the picture."""
+    """The same as A1111 and Forge end it: at the smallest sigma, with that much noise left in the picture."""
     low, high = (math.atan(end) for end in _ends(trained))
     ramp = np.arange(steps + 1) / steps
     return np.tan(ramp * low + (1 - ramp) * high)
 
 
 def beta_of_sigmas(trained: Trained, steps: int, alpha: float = 0.6, beta: float = 0.6) -> Array:
-    """A1111's Beta: quantiles of a beta distribution over the sigmas (https://arxiv.org/abs/2407.12173)."""
+    """A1111's and Forge's Beta: quantiles of a beta distribution over the sigmas (https://arxiv.org/abs/2407.12173)."""
     low, high = _ends(trained)
     return _to_zero(low + betaincinv(alpha, beta, 1 - _ramp(steps)) * (high - low))
 
@@ -175,7 +175,7 @@ def ddim_uniform(trained: Trained, steps: int) -> Array:
 
 
 def beta_of_times(trained: Trained, steps: int, alpha: float = 0.6, beta: float = 0.6) -> Array:
-    """ComfyUI's and Forge's beta: quantiles over the timesteps, of which equal ones count once. It may have fewer steps."""
+    """ComfyUI's beta: quantiles over the timesteps, of which equal ones count once. It may have fewer steps."""
     table = trained.table
     wanted = betaincinv(alpha, beta, 1 - np.arange(steps) / steps) * (len(table) - 1)
     return _to_zero(table[list(dict.fromkeys(np.rint(wanted).astype(int).tolist()))])
@@ -213,6 +213,8 @@ SCHEDULES: Final[dict[str, Schedule]] = {
     "Linear Quadratic": linear_quadratic,
     "Turbo": turbo,
     "Align Your Steps": align_your_steps(ALIGN_YOUR_STEPS["SD 1.5"]),
+    "Beta (ComfyUI)": beta_of_times,
+    "KL Optimal (ComfyUI)": kl_optimal,
 }
 
 

@@ -13,7 +13,13 @@ from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 
-from halftone.contract.parameters import OPTION_PARAMETERS, THRESHOLDING, option_value
+from halftone.contract.parameters import (
+    NOISE_OF_COMFYUI,
+    NOISE_OF_NVIDIA,
+    OPTION_PARAMETERS,
+    THRESHOLDING,
+    option_value,
+)
 from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
@@ -24,27 +30,26 @@ from halftone.engine.sampling.sigma_schedules import (
     Flow,
     Schedule,
     align_your_steps,
-    beta_of_times,
     karras,
-    kl_optimal,
     normal,
     polyexponential,
     without_penultimate,
 )
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
+from halftone.engine.sampling.step_noise import brownian, of_card, of_processor
 from halftone.engine.sampling.thresholding import Thresholding, thresholded
 from halftone.library.sampler_options import check_sigma_ends
 from halftone.library.samplers import SIGMA_ENDS
 
-_OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
-"""For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
 _BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
 """Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
 _ROUNDED: Final = 1e-6
 """By how much schedules miss noise alone where they round, as the tangent of an arc tangent does."""
+_SAME: Final = 1e-5
+"""How near to the largest sigma one is the same, in ComfyUI."""
 _STOCHASTIC: Final = (0.2, 0.8)
 """Shares of the way from the picture to noise between which SA-Solver adds noise, as in ComfyUI."""
 _PURE_NOISE: Final = 4.8973451890853435e-08
@@ -115,6 +120,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_tmax: float = 0.0,
         threshold_options: Mapping[str, float] | None = None,  # noqa: ARG002 - read from the configuration
     ) -> None:
+        self.noise_seed: int | None = None
+        """Of the picture; without one, all noise of the steps comes from the generator."""
+        self.noise_source = 0
+        """A number of the option `NOISE_SOURCE`."""
         self.guidance = 1.0
         """The pipeline's guidance in this step, which dynamic thresholding needs."""
         self._prediction = prediction_type
@@ -140,6 +149,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._mu: float | None = None
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
+        self._motion = 0.0, 0.0
+        """The ends of the Brownian motion that SDE samplers draw their noise from."""
         self._first = 0.0
         """The sigma at which the loop began."""
         self.given: Tensor | None = None
@@ -167,15 +178,22 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self.num_inference_steps = steps
         self._lay(0, device)
 
-    def begin_after(self, steps: int) -> None:
+    def begin_after(self, steps: int, asked: int) -> int:
         """Leave out so many steps of the schedule, for a picture that begins at another one: the solver's path is that of what is
-        left, as in A1111 and ComfyUI, which give their solvers no more. The calls of the others keep their places.
+        left, as in A1111 and ComfyUI, which give their solvers no more. The calls of the others keep their places. asked: of how
+        many steps; some schedules have others, and ComfyUI counts from their end. Returns the place of the first call.
         """
-        self._lay(steps, self.timesteps.device)
+        there = len(self._whole) - 1
+        left_out = min(max(0, steps + (there - asked if self._as_comfyui else 0)), there - 1)
+        self._lay(left_out, self.timesteps.device)
+        self._begin_index = left_out * self.order
+        return self._begin_index
 
     def _lay(self, left_out: int, device: Any) -> None:
         solver, trained = SOLVERS[self._solver], self._trained(self._mu)
         self.levels = solver.path(self._whole[left_out:])
+        motion = self._whole[left_out:] if self._as_comfyui else self._whole
+        self._motion = min(level for level in motion if level), max(motion)
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] > 1 - _ROUNDED:
             self.levels[0] = trained.sigma((1 - _BEFORE_THE_END) * last)
@@ -218,14 +236,24 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
             return partial(_BENT[self._schedule], rho=self._rho)
         if self._schedule == "Align Your Steps":
             return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
-        return (_OF_FLOW if self._flow else {}).get(self._schedule) or SCHEDULES.get(self._schedule, normal)
+        return SCHEDULES.get(self._schedule, normal)
+
+    @property
+    def _as_comfyui(self) -> bool:
+        return self.noise_source in NOISE_OF_COMFYUI
+
+    def _of_noise(self, sigma: float) -> float:
+        """The scale of the noise at a sigma that a loop begins at. In ComfyUI, the largest one leaves nothing of a picture."""
+        largest = float(self._trained(self._mu).table[-1])
+        alone = self._as_comfyui and not self._flow and (sigma > largest or math.isclose(sigma, largest, rel_tol=_SAME))
+        return math.hypot(sigma, 1) if alone else sigma
 
     @property
     def init_noise_sigma(self) -> float:
         """What pipelines scale the noise with that they begin at: the largest sigma, as in A1111."""
         if self._flow:
             return 1.0
-        return math.hypot(self.levels[0], 1) if SOLVERS[self._solver].begins_at_one else self.levels[0]
+        return math.hypot(self.levels[0], 1) if SOLVERS[self._solver].begins_at_one else self._of_noise(self.levels[0])
 
     # --- where the loop is ------------------------------------------------------------------------------------
 
@@ -301,12 +329,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         latents = sample.to(torch.float32)
         denoised = self._denoised(model_output.to(torch.float32), latents, call.sigma)
 
-        def noise(_sigma: float, _after: float) -> Tensor:
-            return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
-
         if (asked := self._thresholding()).scale:
             denoised = denoised + self._threshold(asked, model_output, latents, call.sigma)
-        run = self._run(self.levels, noise)
+        run = self._run(self.levels, partial(self._noise, sample, generator))
         run.stochastic, run.memory = self.stochastic, self.memory
         run.step, run.stage = call.step, call.stage
         self._first = self._first or call.sigma
@@ -317,6 +342,19 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)
+
+    def _noise(self, sample: Tensor, generator: Any, sigma: float, after: float) -> Tensor:
+        """Noise for the latents between two sigmas."""
+        seed, source = self.noise_seed, self.noise_source
+        if seed is not None and SOLVERS[self._solver].brownian:
+            draw = of_card if source in (NOISE_OF_NVIDIA, NOISE_OF_COMFYUI[1]) else of_processor
+            made = brownian(seed, sample.shape, *self._motion, draw).noise(sigma, after)
+        elif seed is not None and self._as_comfyui:  # on its card a generator begins with the picture's seed again
+            draws = self.memory["draws"] = self.memory.get("draws", -1) + 1
+            made = of_card(seed, sample.shape, draws)
+        else:
+            return randn_tensor(sample.shape, generator=generator, device=sample.device, dtype=torch.float32)
+        return made.to(sample.device)
 
     def _thresholding(self) -> Thresholding:
         """What the configuration asks for. It is no attribute: those are kept where a picture stops, as plain numbers."""
@@ -347,6 +385,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         sigmas = [self._sigma_at(one) for one in timesteps]
+        if self._step_index is None:
+            sigmas = [self._of_noise(sigma) for sigma in sigmas]
         level = torch.tensor(sigmas, dtype=original_samples.dtype).to(original_samples.device)
         level = level.reshape(-1, *[1] * (original_samples.dim() - 1))
         return (1 - level) * original_samples + level * noise if self._flow else original_samples + level * noise

@@ -99,7 +99,7 @@ class Solver(NamedTuple):
     drops_penultimate: it leaves out the sigma before the end, and is given a step more; over_snr: it needs the logarithm of the
     ratio of signal to noise, which noise alone does not have; cfg_pp: it needs the unguided picture; begins_at_one: what
     the network sees first is noise of variance 1, as with DDIM; adaptive:
-    it finds out while it runs how many calls it makes, and at which sigmas.
+    it finds out while it runs how many calls it makes, and at which sigmas; brownian: its noise is that of a Brownian motion.
     """
 
     step: Step
@@ -110,6 +110,7 @@ class Solver(NamedTuple):
     cfg_pp: bool = False
     begins_at_one: bool = False
     adaptive: bool = False
+    brownian: bool = False
 
 
 def cfg_pp(step: Step, calls: Calls = once) -> Solver:

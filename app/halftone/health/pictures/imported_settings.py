@@ -22,7 +22,7 @@ from halftone.contract.limits import (
 from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARAMETERS, idle_options
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
-from halftone.health.pictures.passes import part_of_schedule
+from halftone.health.pictures.passes import part_of_schedule, steps_computed_by_a1111
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
@@ -34,9 +34,16 @@ from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.prompts.wildcards import is_drawn
 from halftone.library.sampler_options import adds_noise
-from halftone.library.samplers import begins_without_noise, by_diffusers, sampler_called, with_schedule
+from halftone.library.samplers import (
+    begins_without_noise,
+    by_comfyui,
+    by_diffusers,
+    is_solved,
+    sampler_called,
+    with_schedule,
+)
 from halftone.metadata.comfy import PROGRAM as COMFYUI
-from halftone.metadata.other_programs import INVOKE
+from halftone.metadata.other_programs import INVOKE, SWARM
 from halftone.metadata.parameters import (
     CONTENT_NAMES,
     EMBEDDINGS,
@@ -153,6 +160,8 @@ class _Reader:
         self._left: list[str] = []
         if self._fields.get(_RNG, _CARD if _is_of_a1111(said) else "") == _CARD:
             self._fields[_RNG] = "NV"  # the same numbers
+        elif self._is_of_comfyui:
+            self._fields.setdefault(_RNG, "ComfyUI GPU" if self._fields.get("Sampler", "").endswith("_gpu") else "ComfyUI")
         theirs = (is_read_otherwise(text, Rules(Syntax.A1111)) for text in (said.prompt, said.negative))
         if SYNTAX not in said.fields and _is_of_a1111(said) and any(theirs):
             self._fields[SYNTAX] = "A1111"
@@ -223,6 +232,11 @@ class _Reader:
             del self._fields[name]
         return found
 
+    @property
+    def _is_of_comfyui(self) -> bool:
+        """Whether ComfyUI made it, for itself or for SwarmUI."""
+        return self._said.fields.get("Version", "").startswith((COMFYUI, SWARM))
+
     def _number(self, field: str, otherwise: Any = None, key: str = "") -> Any:
         """The number of a parameter; `otherwise` where there is none. key: where it stands under the name of another one."""
         one = BY_FIELD[field]
@@ -251,7 +265,7 @@ class _Reader:
         by_theirs = self._said.fields.get("Version", "").startswith(INVOKE)  # it uses the schedulers of diffusers
         if found is None or by_theirs or (ours and solver == K_DIFFUSION):
             return found
-        named = by_diffusers(found) if ours else with_schedule(found)
+        named = by_diffusers(found) if ours else by_comfyui(found) if self._is_of_comfyui else with_schedule(found)
         return named if model is None or not model.samplers or named in model.samplers else found
 
     def _options(self, model: ModelFacts | None, sampler: str | None) -> dict[str, OptionValue]:
@@ -353,7 +367,7 @@ class _Reader:
             return request
         start = replace(request.start, **self._start_fields(masked=request.mask is not None))
         if self._said.fields.get("Version") == COMFYUI and request.steps is not None and start.strength is not None:
-            steps, strength = _all_computed(request.steps, start.strength)
+            steps, strength = _all_computed(request.steps, start.strength, as_a1111=is_solved(request.sampler))
             request, start = replace(request, steps=steps), replace(start, strength=strength)
         if is_ours(self._said):
             self._fields.pop("Start picture", None)
@@ -381,11 +395,14 @@ class _Reader:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _all_computed(computed: int, strength: float) -> tuple[int, float]:
-    """ComfyUI computes all steps, of a longer schedule: (the steps of that one, the strength, of two digits where they do)."""
-    steps, exact = part_of_schedule(computed, strength)
+def _all_computed(computed: int, strength: float, *, as_a1111: bool) -> tuple[int, float]:
+    """ComfyUI computes all steps, of a longer schedule: (the steps of that one, the strength, of two digits where they do).
+    as_a1111: how the sampler counts them.
+    """
+    steps, exact = part_of_schedule(computed, strength, as_a1111=as_a1111)
     short = math.ceil(exact * 100) / 100
-    return steps, short if int(steps * short) == computed else exact
+    made = steps_computed_by_a1111(steps, short) if as_a1111 else int(steps * short)
+    return steps, short if made == computed else exact
 
 
 def _is_of_a1111(said: Parameters) -> bool:

@@ -16,6 +16,8 @@ _STRENGTHS: Final = {LATENT: 0.7}
 """Interpolated latents are blurred and need many steps; A1111 has the same default for them."""
 _STRENGTH: Final = 0.4
 """Enlarged pixels keep their picture at this."""
+_MOST: Final = 0.999
+"""The largest strength that A1111 counts steps with."""
 _COARSE: Final = 16
 """Pixels; the sizes of most transformers are multiples of it."""
 _FINE: Final = 8
@@ -31,11 +33,20 @@ def strength_of(hires: Hires) -> float:
     return _STRENGTHS.get(hires.upscaler, _STRENGTH) if hires.strength is None else hires.strength
 
 
-def part_of_schedule(computed: int, strength: float) -> tuple[int, float]:
-    """(steps of a whole schedule, the strength with which diffusers computes just so many of them): the schedule that A1111 and
-    ComfyUI take for a pass of this strength, int(computed / strength) steps. diffusers counts int(steps * strength).
+def steps_computed_by_a1111(steps: int, strength: float) -> int:
+    """How many steps of a schedule A1111 computes from a start picture, and so do Halftone's own samplers."""
+    return min(steps, int(min(strength, _MOST) * steps) + 1)
+
+
+def part_of_schedule(computed: int, strength: float, *, as_a1111: bool) -> tuple[int, float]:
+    """(steps of a whole schedule, the strength at which just so many of them are computed): the schedule that A1111 and ComfyUI
+    take for a pass of this strength, int(computed / strength) steps. as_a1111: how the sampler counts them, else as diffusers,
+    int(steps * strength).
     """
     steps = max(computed, int(computed / strength))
+    if as_a1111:
+        fits = steps_computed_by_a1111(steps, strength) == computed
+        return steps, strength if fits else (computed - 0.5) / steps
     share = strength if int(steps * strength) == computed else computed / steps
     return steps, share if int(steps * share) == computed else math.nextafter(share, 1.0)
 
