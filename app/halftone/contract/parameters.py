@@ -302,10 +302,10 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         tip=Words("What prompt weights do, as in A1111. No norm: the mean changes. Ignore: nothing. None: brackets are text."),
         neutral=0, ours=True, names=("Original", "No norm", "Ignore", "None")),
     Parameter("options.noise_source", int, Words("Noise source"), ("--noise-source",),
-        "CPU, NV (as A1111 draws by default), ComfyUI, or ComfyUI GPU (for its samplers that end in _gpu).", ("RNG",), (0, 3),
+        "CPU, NV (A1111's default), ComfyUI, or ComfyUI GPU (for its samplers that end in _gpu).", ("RNG",), (0, 3),
         tip=Words(
-            "NV: the noise of an NVIDIA GPU, as A1111 draws it. ComfyUI: as it draws noise with such a GPU. ComfyUI GPU: the same "
-            "for its samplers that end in _gpu."
+            "NV: the noise of an NVIDIA GPU, as A1111 draws it. ComfyUI: as it draws noise with such a GPU. ComfyUI GPU: the "
+            "same for its samplers that end in _gpu."
         ),
         neutral=0, ours=True, names=("CPU", "NV", "ComfyUI", "ComfyUI GPU")),
     Parameter("options.eta_noise_seed_delta", int, Words("Eta noise seed delta"), ("--eta-noise-seed-delta", "--ensd"),

@@ -5,6 +5,7 @@ python -m tests.torch.engine.test_trajectories
 
 import json
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ import torch
 from tests.helpers.tiny import sd3, sd15
 from tests.helpers.waves import fill
 
+from halftone.contract.parameters import NOISE_OF_NVIDIA, NOISE_SOURCE, OPTION_PARAMETERS
 from halftone.contract.request import Numerics
 from halftone.engine.basics.quiet import quiet_libraries
+from halftone.engine.inputs.noise_source import noise_of_cards
 from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.plans import apply_plan, base_plan
 from halftone.engine.sampling.flight import Flight
@@ -32,6 +35,11 @@ GUIDANCE: Final = {"diffusion": 5.0, "flow": 4.0}
 OPTIONS: Final[dict[str, dict[str, Any]]] = {"diffusion": {}, "flow": {"shift": 3.0}}
 MORE: Final[dict[str, dict[str, Any]]] = {"diffusion": {}, "flow": {"max_sequence_length": 64}}
 CPU: Final = torch.device("cpu")
+OWN_NOISE: Final[dict[str, dict[str, dict[str, list[float]]]]] = json.loads((FILE.parent / "own_noise.json").read_text())
+OWN_CASES: Final = [
+    (source, kind, name) for source, kinds in OWN_NOISE.items() for kind, names in kinds.items() for name in names
+]
+SEED: Final = 5
 CASES: Final = [(kind, name) for kind, names in REFERENCE.items() for name in names]
 
 
@@ -53,20 +61,25 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
     return {kind: load(kind, tmp_path_factory.mktemp(kind)) for kind in REFERENCE}
 
 
-def trajectory(kind: str, name: str, loaded: Loaded) -> list[torch.Tensor]:
-    """The latents after each step."""
+def trajectory(kind: str, name: str, loaded: Loaded, source: str = "") -> list[torch.Tensor]:
+    """The latents after each step. source: of the noise, else of one generator for all."""
     scheduler = make_scheduler(loaded.native_scheduler, name, OPTIONS[kind])
     assert isinstance(scheduler, SolverScheduler)
+    number = OPTION_PARAMETERS[NOISE_SOURCE].named(source) or 0
+    if source:
+        scheduler.noise_seed, scheduler.noise_source = SEED, number
     after: dict[int, torch.Tensor] = {}
     hooks = Hooks(on_latents=lambda call, latents, _: after.update({scheduler.calls[call][0]: latents.clone()}))
-    with quiet_libraries(), torch.no_grad():
+    with quiet_libraries(), torch.no_grad(), ExitStack() as stack:
         put_scheduler(loaded.pipe, scheduler)
+        if number == NOISE_OF_NVIDIA:
+            stack.enter_context(noise_of_cards(loaded.pipe, SEED))
         flight = Flight(loaded, nan_check="off", upcast_sampling=False, hooks=hooks)
         arguments = {
             "prompt": "a red sun", "negative_prompt": "blue", "guidance_scale": GUIDANCE[kind], "width": 32, "height": 32,
             "num_inference_steps": STEPS, "output_type": "latent", **MORE[kind],
         }  # fmt: skip
-        flight.run(arguments, torch.Generator().manual_seed(5))
+        flight.run(arguments, torch.Generator().manual_seed(SEED))
     return [after[step] for step in sorted(after)]
 
 
@@ -84,10 +97,24 @@ def test_a_whole_pipeline_goes_the_way_of_the_other_program(kind: str, name: str
     assert error(kind, name, pipelines[kind]) <= 1e-3
 
 
+def own_error(source: str, kind: str, name: str, loaded: Loaded) -> float:
+    """The relative error of the last latents, where each program draws all noise from the seed itself."""
+    ours = trajectory(kind, name, loaded, source)[-1].flatten()[list(PLACES)].double()
+    theirs = torch.tensor(OWN_NOISE[source][kind][name], dtype=torch.float64)
+    return float((ours - theirs).norm() / theirs.norm())
+
+
+@pytest.mark.parametrize(("source", "kind", "name"), OWN_CASES)
+def test_a_seed_gives_the_latents_of_the_other_program(source: str, kind: str, name: str, pipelines: dict[str, Loaded]) -> None:
+    assert own_error(source, kind, name, pipelines[kind]) <= 1e-3
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
         made = {kind: load(kind, Path(place) / kind) for kind in REFERENCE}
         errors = {case: error(*case, made[case[0]]) for case in CASES}
-    for (kind, name), value in sorted(errors.items(), key=lambda one: -one[1]):
-        print(f"{kind} {name}: {value:.1e}")
-    print(f"{len(errors)} trajectories of {STEPS} steps, largest relative error {max(errors.values()):.1e}")
+        from_seeds = {case: own_error(*case, made[case[1]]) for case in OWN_CASES}
+    for what, found in (("with the same noise", errors), ("from the same seed", from_seeds)):
+        for case, value in sorted(found.items(), key=lambda one: -one[1]):
+            print(f"{' '.join(case)}: {value:.1e}")
+        print(f"{len(found)} trajectories of {STEPS} steps {what}, largest relative error {max(found.values()):.1e}")

@@ -48,6 +48,8 @@ _BEFORE_THE_END: Final = 1e-4
 """Flow models begin at noise alone, whose ratio of signal to noise has no logarithm: that much later then, as in ComfyUI."""
 _ROUNDED: Final = 1e-6
 """By how much schedules miss noise alone where they round, as the tangent of an arc tangent does."""
+_KEPT_BY_COMFYUI: Final = "DPM++ 3M SDE"
+"""The sampler that A1111 alone leaves the sigma before the end out for."""
 _SAME: Final = 1e-5
 """How near to the largest sigma one is the same, in ComfyUI."""
 _STOCHASTIC: Final = (0.2, 0.8)
@@ -138,7 +140,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._ends = sigma_min, sigma_max
         self._rho = rho
         self._churn = s_churn, s_tmin, s_tmax or math.inf
-        self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
+        self._drops = bool(discard_penultimate)
         betas = (num_train_timesteps, beta_start, beta_end, beta_schedule, trained_betas)
         self.trained_table = None if use_flow_sigmas else _trained_table(betas, rescale_betas_zero_snr)
         self.order = len(SOLVERS[solver].calls(self._run(_FALLING, _no_noise)))
@@ -173,8 +175,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         picture's size, as a logarithm.
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
-        levels = self._spacing()(self._bounded(self._trained(mu)), steps + self._drops)
-        self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if self._drops else levels)], mu
+        kept = self._as_comfyui and self._solver == _KEPT_BY_COMFYUI
+        drops = self._drops or (SOLVERS[self._solver].drops_penultimate and not kept)
+        levels = self._spacing()(self._bounded(self._trained(mu)), steps + drops)
+        self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if drops else levels)], mu
         self.num_inference_steps = steps
         self._lay(0, device)
 
