@@ -469,9 +469,11 @@ def without_places(used: _Holder) -> _Holder:
 KARRAS: Final = "Karras"
 BY_COMFYUI: Final = {way: f"{way} (ComfyUI)" for way in ("Beta", "KL Optimal")}
 """Schedules that ComfyUI computes in another way than A1111, by the name that its own have."""
+TIME_UNIFORM: Final = "Time Uniform"
+"""What A1111's UniPC computes, whatever schedule is chosen there."""
 SCHEDULES: Final = (
     KARRAS, "Exponential", "Beta", "SGM Uniform", "Simple", "Normal", "DDIM Uniform", "KL Optimal", "Polyexponential",
-    "Linear Quadratic", "Turbo", "Align Your Steps", *BY_COMFYUI.values(),
+    "Linear Quadratic", "Turbo", "Align Your Steps", *BY_COMFYUI.values(), TIME_UNIFORM,
 )  # fmt: skip
 """How the noise levels may lie between the steps; the name of one follows that of a sampler."""
 BY_DIFFUSERS: Final = {way: f"{way} (diffusers)" for way in (KARRAS, "Exponential", "Beta", "SGM Uniform")}

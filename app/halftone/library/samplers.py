@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, THRESHOLD
-from halftone.contract.request import BY_COMFYUI, BY_DIFFUSERS, KARRAS, SCHEDULES, split_sampler
+from halftone.contract.request import BY_COMFYUI, BY_DIFFUSERS, KARRAS, SCHEDULES, TIME_UNIFORM, split_sampler
 from halftone.contract.wording import Words, either
 
 Options = dict[str, Any]
@@ -188,6 +188,7 @@ _AUTOMATIC: Final[dict[str, str]] = {
     **dict.fromkeys(("DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE"), "Exponential"),
     "DDIM": "",
     "DDIM CFG++": "DDIM Uniform",
+    "UniPC": TIME_UNIFORM,
 }
 """What A1111 and Forge compute where the schedule is "Automatic"; Normal with every other method."""
 _NEAREST: Final[dict[str, str]] = {"simple": "SGM Uniform", "normal": "", "uniform": "", "ddimuniform": "", "automatic": ""}

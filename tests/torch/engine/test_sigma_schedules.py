@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from halftone.contract.request import split_sampler
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
     SCHEDULES,
@@ -20,19 +21,12 @@ from halftone.engine.sampling.sigma_schedules import (
     Schedule,
     Trained,
     align_your_steps,
-    beta_of_times,
-    ddim_uniform,
-    exponential,
     karras,
-    kl_optimal,
-    linear_quadratic,
-    normal,
     polyexponential,
-    sgm_uniform,
-    simple,
     trained_betas,
     without_penultimate,
 )
+from halftone.library.samplers import by_comfyui, sampler_called
 
 REFERENCE: Final = json.loads((Path(__file__).parents[2] / "references" / "sigmas.json").read_text())
 BOUNDED: Final = json.loads((Path(__file__).parents[2] / "references" / "bounded.json").read_text())
@@ -44,17 +38,6 @@ KINDS: Final[dict[str, Trained]] = {
     "FLUX.1": Flow(math.exp(1.15), 10000),
     "AuraFlow": Flow(1.73),
     "Wan": Flow(8.0),
-}
-COMFYUI: Final[dict[str, Schedule]] = {
-    "normal": normal,
-    "karras": karras,
-    "exponential": exponential,
-    "sgm_uniform": sgm_uniform,
-    "simple": simple,
-    "ddim_uniform": ddim_uniform,
-    "beta": beta_of_times,
-    "linear_quadratic": linear_quadratic,
-    "kl_optimal": kl_optimal,
 }
 CASES: Final = [
     (program, kind, name, int(steps))
@@ -68,7 +51,9 @@ CASES: Final = [
 def schedule(program: str, kind: str, name: str) -> Schedule:
     if name == "Align Your Steps":
         return align_your_steps(ALIGN_YOUR_STEPS[kind])
-    return COMFYUI[name] if program == "comfyui" else {**SCHEDULES, "Uniform": normal, "DDIM": ddim_uniform}[name]
+    called = sampler_called(f"Euler {name}")
+    assert called is not None
+    return SCHEDULES[split_sampler(by_comfyui(called) if program == "comfyui" else called)[1]]
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -164,4 +164,4 @@ def test_the_samplers_that_leave_out_a_sigma_are_those_of_a1111_and_comfyui() ->
     listed = json.loads((FOLDER / "a1111_samplers.json").read_text())["samplers"]
     wanted = {name for name, known in listed.items() if known["options"].get("discard_next_to_last_sigma")}
     found = {name for name, solver in SOLVERS.items() if solver.drops_penultimate}
-    assert found == wanted | {"UniPC", "UniPC BH2"}, "the UniPC here is ComfyUI's"
+    assert found == wanted | {"UniPC", "UniPC BH2"}, "A1111 leaves none out for UniPC, whose schedule is its own"

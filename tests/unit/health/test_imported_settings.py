@@ -224,6 +224,8 @@ HEAD = "a\nSteps: 20, Seed: 1, CFG scale: 7, Sampler: "
             (),
         ),
         ("Euler, Schedule type: Beta, RNG: CPU, Version: f2.0.1v1.10.1", {"sampler": "Euler Beta", "options": {}}, ()),
+        ("UniPC, Schedule type: Karras, RNG: CPU, Version: v1.10.1", {"sampler": "UniPC Time Uniform", "options": {}}, ()),
+        ("uni_pc, Schedule type: karras, RNG: CPU, Version: ComfyUI", {"sampler": "UniPC Karras", "options": {}}, ()),
         (
             "Euler, Schedule type: Beta (ComfyUI), RNG: ComfyUI GPU, Version: Halftone 0.1",
             {"sampler": "Euler Beta (ComfyUI)", "options": {"noise_source": 3}},

@@ -181,6 +181,14 @@ def beta_of_times(trained: Trained, steps: int, alpha: float = 0.6, beta: float 
     return _to_zero(table[list(dict.fromkeys(np.rint(wanted).astype(int).tolist()))])
 
 
+def time_uniform(trained: Trained, steps: int) -> Array:
+    """Timesteps at equal distances down to the first, with that much noise left, as UniPC's authors and A1111 space them
+    (https://github.com/wl-zhao/UniPC): between two timesteps, the logarithm of the picture's share is interpolated.
+    """
+    shares = np.log1p(trained.table**2)
+    return np.sqrt(np.expm1(np.interp(np.linspace(len(shares) - 1, 0, steps + 1), np.arange(len(shares)), shares)))
+
+
 def turbo(trained: Trained, steps: int) -> Array:
     """Forge's Turbo: whole timesteps at the end of equal parts, as distilled models were trained."""
     ends = np.rint(np.arange(steps, 0, -1) * (1000.0 / steps) - 1).clip(0, 999)
@@ -215,6 +223,7 @@ SCHEDULES: Final[dict[str, Schedule]] = {
     "Align Your Steps": align_your_steps(ALIGN_YOUR_STEPS["SD 1.5"]),
     "Beta (ComfyUI)": beta_of_times,
     "KL Optimal (ComfyUI)": kl_optimal,
+    "Time Uniform": time_uniform,
 }
 
 

@@ -20,6 +20,7 @@ from halftone.contract.parameters import (
     THRESHOLDING,
     option_value,
 )
+from halftone.contract.request import TIME_UNIFORM
 from halftone.engine.sampling.dpm_solvers import ADAPTIVE_TRIES
 from halftone.engine.sampling.sigma_schedules import (
     ALIGN_YOUR_STEPS,
@@ -175,7 +176,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         picture's size, as a logarithm.
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
-        kept = self._as_comfyui and self._solver == _KEPT_BY_COMFYUI
+        kept = (self._as_comfyui and self._solver == _KEPT_BY_COMFYUI) or self._schedule == TIME_UNIFORM
         drops = self._drops or (SOLVERS[self._solver].drops_penultimate and not kept)
         levels = self._spacing()(self._bounded(self._trained(mu)), steps + drops)
         self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if drops else levels)], mu
@@ -257,7 +258,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """What pipelines scale the noise with that they begin at: the largest sigma, as in A1111."""
         if self._flow:
             return 1.0
-        return math.hypot(self.levels[0], 1) if SOLVERS[self._solver].begins_at_one else self._of_noise(self.levels[0])
+        begins_at_one = SOLVERS[self._solver].begins_at_one or self._schedule == TIME_UNIFORM
+        return math.hypot(self.levels[0], 1) if begins_at_one else self._of_noise(self.levels[0])
 
     # --- where the loop is ------------------------------------------------------------------------------------
 
@@ -343,7 +345,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):
             negative = given[: len(model_output), : model_output.shape[1]].to(torch.float32)
             run.unguided = self._denoised(negative, latents, call.sigma)
-        result = SOLVERS[self._solver].step(run, latents, denoised).to(model_output.dtype)
+        result = SOLVERS[self._solver].step(run, latents, denoised)
+        if self._schedule == TIME_UNIFORM and place + 1 == len(self.calls):  # it ends where latents and noise have variance 1
+            result = result / math.hypot(self.levels[-1], 1)
+        result = result.to(model_output.dtype)
         self._step_index = place + 1
         return SolverOutput(prev_sample=result, pred_original_sample=denoised) if return_dict else (result, denoised)
 

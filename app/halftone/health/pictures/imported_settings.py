@@ -20,7 +20,17 @@ from halftone.contract.limits import (
     STRENGTH_RANGE,
 )
 from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARAMETERS, idle_options
-from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
+from halftone.contract.request import (
+    LANCZOS,
+    LATENT,
+    TIME_UNIFORM,
+    Hires,
+    Lora,
+    OptionValue,
+    PictureRequest,
+    Refiner,
+    split_sampler,
+)
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.health.pictures.passes import part_of_schedule, steps_computed_by_a1111
 from halftone.library.add_ons.extras import parts_among
@@ -78,6 +88,8 @@ _RNG: Final = "RNG"
 _FREEU_ON: Final = "freeu_enabled"
 _CARD: Final = "GPU"
 """A1111's default, which its pictures do not name."""
+_BY_TIME: Final = "UniPC"
+"""The sampler for which A1111 does not use the schedule that it writes."""
 _RESIZES: Final = {name: resize for resize, name in RESIZE_NAMES.items()}
 _CONTENTS: Final[dict[str, MaskedContent]] = {
     **{content: content for content in get_args(MaskedContent)},
@@ -265,7 +277,10 @@ class _Reader:
         by_theirs = self._said.fields.get("Version", "").startswith(INVOKE)  # it uses the schedulers of diffusers
         if found is None or by_theirs or (ours and solver == K_DIFFUSION):
             return found
-        named = by_diffusers(found) if ours else by_comfyui(found) if self._is_of_comfyui else with_schedule(found)
+        if split_sampler(found)[0] == _BY_TIME and _is_of_a1111(self._said):
+            named = f"{_BY_TIME} {TIME_UNIFORM}"
+        else:
+            named = by_diffusers(found) if ours else by_comfyui(found) if self._is_of_comfyui else with_schedule(found)
         return named if model is None or not model.samplers or named in model.samplers else found
 
     def _options(self, model: ModelFacts | None, sampler: str | None) -> dict[str, OptionValue]:
