@@ -165,7 +165,7 @@ def test_every_sampler_can_be_made() -> None:
         ("res_multistep_ancestral beta", "RES multistep a Beta"), ("seeds_3", "SEEDS 3"),
         ("DPM++ 2M Align Your Steps", "DPM++ 2M Align Your Steps"),
         ("DPM++ 2M Automatic", "DPM++ 2M Karras"), ("Euler a Automatic", "Euler a Normal"),
-        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC Normal"),
+        ("DPM++ 3M SDE Automatic", "DPM++ 3M SDE Exponential"), ("UniPC Automatic", "UniPC Time Uniform"),
         ("Restart Automatic", "Restart Karras"), ("sa_solver_pece", "SA-Solver PECE"), ("dpm_2_ancestral", "DPM2 a"),
         ("LMS Karras", "LMS Karras"), ("euler_cfg_pp", "Euler CFG++"), ("euler_ancestral_cfg_pp karras", "Euler a CFG++ Karras"),
         ("Euler A CFG++", "Euler a CFG++"), ("dpmpp_2s_ancestral_cfg_pp", "DPM++ 2S a CFG++"),
