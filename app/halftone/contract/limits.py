@@ -7,7 +7,8 @@ SIZE_MULTIPLE: Final = 8
 SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
-SEED_RANGE: Final = (0, 2**63 - 1)
+SEED_RANGE: Final = (0, 2**64 - 1)
+"""What torch's generators take, and ComfyUI writes."""
 RANDOM_SEED: Final = -1
 """The random seed of other programs."""
 FRAMES_RANGE: Final = (1, 10_000)
@@ -31,3 +32,14 @@ SCALE_RANGE: Final = (1.0, 8.0)
 """Factors by which a picture may be enlarged."""
 REFINER_AT_RANGE: Final = (0.01, 0.99)
 """The share of the steps after which a refiner takes over."""
+
+
+def seed_after(seed: int, count: int) -> int:
+    """The seed so many pictures later; the first one follows the last one."""
+    return (seed + count) % (SEED_RANGE[1] + 1)
+
+
+def seed_in(text: str) -> int | None:
+    """The seed that a picture of any program names, None where it names no possible one."""
+    digits = text if text.isdecimal() and len(text) <= len(str(SEED_RANGE[1])) else ""
+    return int(digits) if digits and int(digits) <= SEED_RANGE[1] else None

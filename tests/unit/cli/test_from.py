@@ -95,6 +95,15 @@ def asked(*words: str) -> PictureRequest:
         return history.recent()[0].request
 
 
+@pytest.mark.parametrize("seed", [2**63, 2**64 - 1])
+def test_the_seeds_of_comfyui_are_used(picture: str, seed: int) -> None:
+    assert asked("--from", picture, "--seed", str(seed)).seed == seed
+    file = Path(picture).with_name("graph.json")
+    graph = GRAPH | {"1": {**GRAPH["1"], "inputs": {**GRAPH["1"]["inputs"], "seed": seed}}}
+    file.write_text(json.dumps(graph), encoding="utf-8")
+    assert asked("--from", str(file)).seed == seed
+
+
 def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
     made = asked("--from", picture)
     assert (made.prompt, made.negative, made.steps, made.guidance, made.seed) == ("a sun", "blurry", 31, 4.5, 42)
