@@ -95,6 +95,40 @@ def asked(*words: str) -> PictureRequest:
         return history.recent()[0].request
 
 
+def graph_of(text: str) -> str:
+    """GRAPH with these words, beside a picture of this name."""
+    return json.dumps(GRAPH | {"2": {**GRAPH["2"], "inputs": {**GRAPH["2"]["inputs"], "text": text}}})
+
+
+def test_an_embedding_of_a_picture_that_is_not_here_is_only_noted(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
+    graph = Path(picture).with_name("graph.json")
+    graph.write_text(graph_of("a sun, embedding:Glow.pt, (embedding:ink:1.2)"), encoding="utf-8")
+    assert asked("--from", str(graph)).prompt == "a sun, embedding:Glow.pt, (embedding:ink:1.2)"
+    said = " ".join(capfd.readouterr().err.split())
+    for name in ("Glow", "ink"):
+        assert (
+            f"graph.json was made with the embedding {name}, which is not in your folders. Set its file with --embedding to make "
+            "the same picture."
+        ) in said
+    asked("a moon", "--from", str(graph))
+    assert "embedding" not in capfd.readouterr().err, "its words are not used"
+    assert main(["generate", "a embedding:mine", "--from", str(graph)], engine=lambda: ScriptedEngine({})) == 2
+    assert "Your folders hold no embedding mine" in capfd.readouterr().err
+
+
+def test_an_embedding_of_a_picture_that_cannot_be_used_is_noted_with_its_reason(
+    picture: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    graph = Path(picture).with_name("graph.json")
+    graph.write_text(graph_of("embedding:wide and embedding:old.pt"), encoding="utf-8")
+    (Path(picture).parent / "loras" / "wide.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 33)}))
+    (Path(picture).parent / "loras" / "old.pt").write_bytes(b"PK")
+    asked("--from", str(graph))
+    said = " ".join(capfd.readouterr().err.split())
+    assert "graph.json was made with an embedding that cannot be used. The embedding wide does not fit tiny: " in said
+    assert "old.pt is a pickle file." in said
+
+
 @pytest.mark.parametrize("seed", [2**63, 2**64 - 1])
 def test_the_seeds_of_comfyui_are_used(picture: str, seed: int) -> None:
     assert asked("--from", picture, "--seed", str(seed)).seed == seed
