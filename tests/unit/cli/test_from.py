@@ -54,7 +54,7 @@ def test_a_text_file_alone_says_what_a_picture_says(picture: str, ending: str) -
 
 SETTINGS = {"base_model": "tiny", "prompt": "a sun", "steps": 7, "seed": 5, "metadata_scheme": "fooocus"}
 SAMPLER = {"seed": 5, "steps": 7, "cfg": 6, "denoise": 1, "sampler_name": "euler", "scheduler": "karras"}
-GRAPH = {
+GRAPH: dict[str, dict[str, Any]] = {
     "1": {"class_type": "KSampler", "inputs": {**SAMPLER, "model": ["6", 0], "positive": ["2", 0], "latent_image": ["4", 0]}},
     "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "a sun", "clip": ["6", 1]}},
     "3": {"class_type": "VAEDecode", "inputs": {"samples": ["1", 0]}},
@@ -122,7 +122,7 @@ def test_an_embedding_of_a_picture_that_cannot_be_used_is_noted_with_its_reason(
     graph = Path(picture).with_name("graph.json")
     graph.write_text(graph_of("embedding:wide and embedding:old.pt"), encoding="utf-8")
     (Path(picture).parent / "loras" / "wide.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 33)}))
-    (Path(picture).parent / "loras" / "old.pt").write_bytes(b"PK")
+    (Path(picture).parent / "loras" / "old.pt").write_bytes(b"PK\x03\x04")
     asked("--from", str(graph))
     said = " ".join(capfd.readouterr().err.split())
     assert "graph.json was made with an embedding that cannot be used. The embedding wide does not fit tiny: " in said

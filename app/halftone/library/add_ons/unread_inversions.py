@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
@@ -22,6 +23,7 @@ from halftone.library.add_ons.inversions import (
     without_names,
 )
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.files.header import refuse_misnamed
 from halftone.library.index.tidying import folder_shelf
 from halftone.library.prompts.comfyui_words import embedding_in
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
@@ -74,8 +76,19 @@ def _why_missing(name: str, model: ModelFacts, folders: tuple[str, ...]) -> Half
             return HalftoneError("inversion-other-base", detail=why_not(one, encoder_widths(model)), **facts)
     for path in small_files(folders, _PICKLES):
         if inversion_name(path).casefold() == name.casefold():
-            return HalftoneError("model-pickle", path=path)
+            return _misnamed(path) or HalftoneError("model-pickle", path=path)
     return HalftoneError("inversion-unknown", name=name, model=model.name)
+
+
+def _misnamed(path: str) -> HalftoneError | None:
+    """The error of a file that is called a pickle and is none."""
+    try:
+        refuse_misnamed(Path(path))
+    except HalftoneError as error:
+        return error
+    except OSError:
+        return None
+    return None
 
 
 def _bundled(loras: Iterable[Lora]) -> frozenset[str]:
@@ -135,7 +148,7 @@ def _in_folders(
                 yield path, name
 
     for path, name in named(_PICKLES):
-        if folder_shelf(path) not in _MAY_HOLD:
+        if folder_shelf(path) not in _MAY_HOLD or _misnamed(path) is not None:
             continue
         yield (
             name,
