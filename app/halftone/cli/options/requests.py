@@ -156,8 +156,8 @@ def with_named_parts(
     if reads_in_chunks(facts.family):
         named = named_in(texts, folders, facts, named, rules)
         found["inversions"] = named
-    own = ("" if name in imported else found.get(name) or "" for name in ("prompt", "negative"))
-    check_named(styled(*own, found.get("styles", ())), named, found.get("loras", ()), facts, rules, folders)
+    prompt, negative = ("" if name in imported else found.get(name) or "" for name in ("prompt", "negative"))
+    check_named(styled(prompt, negative, found.get("styles", ())), named, found.get("loras", ()), facts, rules, folders)
     return found
 
 
