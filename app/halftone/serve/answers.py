@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from halftone import __version__
-from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.messages import Generate
+from halftone.contract.facts import GenerateReport, ModelFacts, PictureFacts
+from halftone.contract.messages import Generate, Report
 from halftone.contract.request import PictureRequest
 from halftone.health.explain import note_for
 from halftone.metadata.reading import parse_parameters, read_picture
@@ -81,6 +81,11 @@ def unused_notes(names: Iterable[str], left: Iterable[str], request: PictureRequ
             for one in left
         ),
     ]
+
+
+def guidance_notes(report: Report | None) -> list[str]:
+    """Say where the guidance acts as another one."""
+    return [str(one) for one in report.plan.reasons if one.about == "guidance"] if isinstance(report, GenerateReport) else []
 
 
 def asked_steps(facts: PictureFacts, request: PictureRequest, said: Mapping[str, str]) -> int:

@@ -37,6 +37,7 @@ from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.serve.answers import (
     Json,
     Preview,
+    guidance_notes,
     info_of,
     model_item,
     png_text,
@@ -200,7 +201,11 @@ class Interface:
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
-        unused = [*unused_notes(ignored(sent, type(asked)), left, request), *map(str, self._unread(request))]
+        unused = [
+            *unused_notes(ignored(sent, type(asked)), left, request),
+            *map(str, self._unread(request)),
+            *guidance_notes(end.report),
+        ]
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         finished = [facts for facts in made if facts.path]

@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from tests.helpers import samples
 from tests.helpers.pictures import picture_facts
 
-from halftone.contract.facts import PassFacts
+from halftone.contract.facts import GenerateReport, PassFacts
 from halftone.contract.request import LANCZOS, LATENT, Hires, PictureRequest
-from halftone.serve.answers import info_of, unused_notes
+from halftone.contract.wording import Words
+from halftone.serve.answers import guidance_notes, info_of, unused_notes
 
 HIRES = PictureRequest(prompt="a", steps=4, hires=Hires(scale=2.0, upscaler=LANCZOS, steps=2))
 PASSES = (
@@ -34,6 +37,14 @@ def test_steps_are_those_that_were_asked_for(tmp_path: Path, text: str, request_
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png", pnginfo=chunks)
     facts = picture_facts(path=str(tmp_path / "a.png"), steps=39, passes=PASSES)
     assert info_of(request_, "pocket", [facts], [], "")["steps"] == steps
+
+
+def test_a_guidance_that_acts_as_1_is_a_warning() -> None:
+    report = GenerateReport(images=(), plan=samples.PLAIN, events=(), seconds=1.0, seconds_per_step=None)
+    note = Words("Guidance: {0} acts as 1.", ("0.5",), about="guidance")
+    plan = msgspec.structs.replace(report.plan, reasons=(note, Words("Offload.", about="run")))
+    assert guidance_notes(msgspec.structs.replace(report, plan=plan)) == ["Guidance: 0.5 acts as 1."]
+    assert guidance_notes(report) == guidance_notes(None) == []
 
 
 @pytest.mark.parametrize(("way", "said"), [(LANCZOS, "Lanczos"), (LATENT, "Latent")])
