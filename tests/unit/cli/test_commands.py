@@ -578,8 +578,9 @@ def test_a_refusal_names_what_can_be_typed(run: Run, words: tuple[str, ...], sai
 
 
 @pytest.mark.skipif(has_jpeg_xl(), reason="the plugin is here")
-def test_a_format_that_needs_a_package_names_it(run: Run) -> None:
-    assert run("generate", "a", "--format", "jxl").err == (
+@pytest.mark.parametrize("words", [("--format", "jxl"), ("--output", "a.jxl")])
+def test_a_format_that_needs_a_package_names_it(run: Run, words: tuple[str, ...]) -> None:
+    assert run("generate", "a", *words).err == (
         "Picture format cannot be jxl without the Python package pillow-jxl-plugin. Use png, jpg or webp, or install the "
         "package.\n"
     )

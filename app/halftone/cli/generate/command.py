@@ -23,7 +23,7 @@ from halftone.contract.wording import Words
 from halftone.session.pictures.grid import Grid
 from halftone.settings.store import Settings, load
 
-_PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
+_PLACE = "A .png, .jpg, .webp or .jxl file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
 _LATENTS = "Finish a saved picture with its own settings: decode its latents, or resume after its last good step."
 _PRESET = "Use the settings of a preset saved in Create. Other options override them."
 _FROM = (
