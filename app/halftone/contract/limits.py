@@ -25,7 +25,8 @@ ONLY_MASKED_RANGE: Final = (0, 1024)
 """Pixels around the masked part."""
 OUTPAINT_RANGE: Final = (0, 2048)
 """Pixels at one side."""
-CONTROL_RANGE: Final = (0.0, 2.0)
+CONTROL_RANGE: Final = (0.0, 10.0)
+"""Strengths, as in ComfyUI; those of A1111 end at 2."""
 IP_ADAPTER_RANGE: Final = (0.0, 2.0)
 """Strengths."""
 SCALE_RANGE: Final = (1.0, 8.0)
