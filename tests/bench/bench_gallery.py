@@ -56,7 +56,7 @@ def pictures(count: int) -> list[str]:
         words += [word for word, share in (("lighthouse", 0.05), ("photograph", 0.66)) if dice.random() < share]
         return Shown(
             path=f"/pictures/{number // 1000}/{number}.png", made=now - 700 * number, width=wide * 512, height=high * 512,
-            model=f"model {number % 12}", seed=number, text=" ".join(words), recovered=number % 50 == 0,
+            model=f"model {number % 12}", text=" ".join(words), recovered=number % 50 == 0,
             thumbnail=small[number % len(small)],
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ def random_draft(chance: random.Random, **fixed: Any) -> Draft:
     """A draft that the form could hold. fixed: fields with these values."""
 
     def seed() -> Seed:
-        return chance.choice((Seed(), Seed(chance.randrange(2**63)), Seed(chance.randrange(99), locked=True)))
+        return chance.choice((Seed(), Seed(chance.randrange(2**64)), Seed(chance.randrange(99), locked=True)))
 
     def path(ending: str) -> str:
         return f"/files/{chance.randrange(99)}.{ending}"

@@ -369,6 +369,12 @@ def test_a_file_of_another_kind_is_not_called_damaged(tmp_path: Path, name: str,
     assert sentence(caught.value.as_facts()).endswith(said)
 
 
+def test_a_web_page_called_a_pickle_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.ckpt").write_bytes(b"<!DOCTYPE html><html>")
+    with pytest.raises(HalftoneError, match="it is a web page, not a model"):
+        conversion.convert(str(tmp_path / "a.ckpt"))
+
+
 @pytest.mark.parametrize("path", ["none.ckpt", "."])
 def test_what_is_no_file_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(HalftoneError) as caught:

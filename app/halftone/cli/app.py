@@ -14,6 +14,7 @@ from halftone.cli.guide.command import guide
 from halftone.cli.jobs.engine_and_log import JOB, Tools, kept_log, kept_stdout
 from halftone.cli.models.convert_command import convert
 from halftone.cli.models.fetch_command import fetch
+from halftone.cli.models.folders_command import folders
 from halftone.cli.models.index_command import index
 from halftone.cli.models.list_command import models
 from halftone.cli.options import flags
@@ -55,6 +56,7 @@ def application() -> typer.Typer:
     app.command(cls=Command, epilog=_example("repair", "my-model", "--output", "my-model-repaired"))(repair)
     app.command(cls=Command, epilog=_example("upscale", "sun.png", "--with", "4x-model.safetensors"))(upscale)
     app.command(cls=Command, epilog=_example("models"))(models)
+    app.add_typer(folders(), name="folders")
     app.command(cls=Command, epilog=_example("index"))(index)
     app.command(cls=Command, epilog=_example("fetch", "flux1-dev-fp8.safetensors"))(fetch)
     app.command(cls=Command, epilog=_example("convert", "old-model.ckpt"))(convert)

@@ -7,7 +7,8 @@ SIZE_MULTIPLE: Final = 8
 SIZE_RANGE: Final = (8, 16384)
 STEPS_RANGE: Final = (1, 1000)
 BATCH_RANGE: Final = (1, 1000)
-SEED_RANGE: Final = (0, 2**63 - 1)
+SEED_RANGE: Final = (0, 2**64 - 1)
+"""What torch's generators take, and ComfyUI writes."""
 RANDOM_SEED: Final = -1
 """The random seed of other programs."""
 FRAMES_RANGE: Final = (1, 10_000)
@@ -24,10 +25,22 @@ ONLY_MASKED_RANGE: Final = (0, 1024)
 """Pixels around the masked part."""
 OUTPAINT_RANGE: Final = (0, 2048)
 """Pixels at one side."""
-CONTROL_RANGE: Final = (0.0, 2.0)
+CONTROL_RANGE: Final = (0.0, 10.0)
+"""Strengths, as in ComfyUI; those of A1111 end at 2."""
 IP_ADAPTER_RANGE: Final = (0.0, 2.0)
 """Strengths."""
 SCALE_RANGE: Final = (1.0, 8.0)
 """Factors by which a picture may be enlarged."""
 REFINER_AT_RANGE: Final = (0.01, 0.99)
 """The share of the steps after which a refiner takes over."""
+
+
+def seed_after(seed: int, count: int) -> int:
+    """The seed so many pictures later; the first one follows the last one."""
+    return (seed + count) % (SEED_RANGE[1] + 1)
+
+
+def seed_in(text: str) -> int | None:
+    """The seed that a picture of any program names, None where it names no possible one."""
+    digits = text if text.isdecimal() and len(text) <= len(str(SEED_RANGE[1])) else ""
+    return int(digits) if digits and int(digits) <= SEED_RANGE[1] else None

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
+from halftone.contract.limits import seed_after
 from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.vocabulary import (
     POCKET,
@@ -395,8 +396,8 @@ class ResolvedRequest(Inputs, frozen=True, kw_only=True, forbid_unknown_fields=T
         other one stays, as in A1111.
         """
         if self.variation_strength > 0:
-            return self.seed, self.variation_seed + index
-        return self.seed + index, None
+            return self.seed, seed_after(self.variation_seed, index)
+        return seed_after(self.seed, index), None
 
 
 class UpscaleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

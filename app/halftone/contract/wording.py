@@ -21,7 +21,7 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 NARROW: Final = "\u202f"
 MINUS: Final = "\u2212"
 
-About = Literal["", "run", "first-step"]
+About = Literal["", "run", "first-step", "guidance"]
 """How a job ran, or which setting had no effect; the time of the step that compiled."""
 Value = Union["Words", str, int, float, tuple[Union["Words", str], ...]]
 """A placeholder's value; a tuple is a list, joined by the comma of the language."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.limits import seed_after
 from halftone.contract.messages import Generate
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import Words
@@ -182,8 +183,8 @@ def _singles(request: PictureRequest) -> Iterator[PictureRequest]:
     for index in range(request.batch):
         one = replace(
             request,
-            seed=seed if varies else seed + index,
-            variation_seed=other + index if varies and other is not None else other,
+            seed=seed if varies else seed_after(seed, index),
+            variation_seed=seed_after(other, index) if varies and other is not None else other,
             batch=1,
             device="auto",
         )

@@ -51,7 +51,6 @@ CREATE TABLE IF NOT EXISTS shown (
     height INTEGER NOT NULL,
     flags INTEGER NOT NULL,
     model TEXT NOT NULL,
-    seed INTEGER,
     stamp INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS shown_listed ON shown (made DESC, id DESC, day, width, height, flags);
@@ -137,8 +136,7 @@ class Catalogue:
             for one in pictures:
                 database.execute("DELETE FROM shown WHERE path = ?", (os.fsencode(one.path),))
                 number = database.execute(
-                    "INSERT INTO shown (path, made, day, width, height, flags, model, seed, stamp) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO shown (path, made, day, width, height, flags, model, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         os.fsencode(one.path),
                         one.made,
@@ -147,7 +145,6 @@ class Catalogue:
                         one.height,
                         _flags(one),
                         one.model,
-                        one.seed,
                         one.stamp,
                     ),
                 ).lastrowid
@@ -282,7 +279,6 @@ def shown_of(entry: Entry) -> Shown:
         width=facts.width,
         height=facts.height,
         model=model,
-        seed=facts.seed,
         loras=loras,
         text="\n".join((prompt, negative, model, *loras, str(facts.seed), Path(facts.path).name)),
         recovered=facts.state == "recovered",

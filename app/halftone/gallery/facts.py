@@ -29,7 +29,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     width: int
     height: int
     model: str = ""
-    seed: int | None = None
     loras: tuple[str, ...] = ()
     text: str = ""
     recovered: bool = False

@@ -90,7 +90,6 @@ def read_shown(path: str, facts: os.stat_result) -> Shown:
         width=width,
         height=height,
         model=model,
-        seed=int(seed) if seed.isdecimal() and len(seed) < 19 else None,
         loras=loras,
         text="\n".join((said.prompt, said.negative, model, *loras, seed, name)),
         recovered=said.fields.get("Numerics") == "recovered",

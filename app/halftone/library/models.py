@@ -27,7 +27,7 @@ from halftone.library.families.split_files import joined, parts_beside, parts_ne
 from halftone.library.files.copies import is_repaired
 from halftone.library.files.folder import INDEX, Part, component_names, files_in, native_edges, read_json, read_part, stored_dtype
 from halftone.library.files.gguf_header import read_any
-from halftone.library.files.header import Header
+from halftone.library.files.header import Header, refuse_misnamed
 from halftone.library.files.small_files import check_here
 from halftone.library.index.walk import SKIPPED
 from halftone.library.kinds.layouts import WAN_22_HIGH, WAN_22_LOW
@@ -336,6 +336,8 @@ def _with_note(facts: ModelFacts, path: Path) -> ModelFacts:
 
 def _file(model: str, path: Path) -> ModelFacts:
     if path.suffix.lower() in PICKLES:
+        if os.path.isfile(path):
+            refuse_misnamed(path)
         raise HalftoneError("model-pickle", path=str(path))
     if path.suffix.lower() not in ENDINGS or not os.path.isfile(path):
         raise HalftoneError("model-not-a-model", path=str(path))

@@ -6,15 +6,15 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, get_args
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.vocabulary import PictureFormat
-from halftone.contract.wording import either
+from halftone.contract.wording import Words, either
 from halftone.metadata.source_type import xmp_of
 from halftone.settings.atomic import create_atomically, write_atomically
 from halftone.settings.disk import free_bytes, need_room, no_folder, size_text, system_words
-from halftone.settings.picture_files import has_jpeg_xl, opened_picture
+from halftone.settings.picture_files import JPEG_XL_PACKAGE, has_jpeg_xl, load_jpeg_xl, opened_picture
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -68,8 +68,8 @@ def check_output(
     """The absolute path of the file or folder to write to, if so many pictures could be saved there and the first one fits.
 
     pixels: of one picture, 0 if not known. A name with one of the endings is a file; an existing folder is a folder. Raises
-    HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type, output-failed or
-    disk-full.
+    HalftoneError output-folder-missing, output-not-folder, output-read-only, output-exists, output-bad-type, setting-bad-value,
+    output-failed or disk-full.
     """
     path = absolute(output)
     try:
@@ -184,6 +184,7 @@ def _encoded(image: "Image.Image", path: Path, texts: Texts, quality: int) -> by
         image.convert("RGB").save(buffer, "JPEG", quality=quality, subsampling=0, exif=exif, xmp=xmp, icc_profile=profile)
     elif ending in PICTURES:
         kind = "WEBP" if ending == ".webp" else "JXL"
+        load_jpeg_xl()
         exif = exif_of(texts.parameters, texts.receipt)
         if kind == "JXL" and exif:
             exif = _JXL_OFFSET + exif.removeprefix(_EXIF)
@@ -244,7 +245,18 @@ def _is_taken(path: Path) -> bool:
     return True
 
 
+def check_format(kind: PictureFormat) -> None:
+    """Raise HalftoneError setting-bad-value for a format that cannot be written without a package."""
+    if f".{kind}" not in PICTURES:
+        writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
+        value = Words("{0} without the Python package {1}", (kind, JPEG_XL_PACKAGE))
+        allowed = Words("{0}, or install the package", (writable,))
+        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=value, allowed=allowed)
+
+
 def refuse_type(path: Path, endings: tuple[str, ...]) -> NoReturn:
-    """Raise HalftoneError output-bad-type. endings: the allowed ones."""
+    """Raise HalftoneError output-bad-type, or as `check_format` where a package is lacking. endings: the allowed ones."""
+    if path.suffix.lower() == ".jxl" and ".png" in endings:
+        check_format("jxl")
     shown = [ending for ending in endings if ending not in (".jpeg", ".htm")]
     raise HalftoneError("output-bad-type", path=str(path), allowed=either(*shown))

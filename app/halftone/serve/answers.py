@@ -2,15 +2,18 @@
 
 import base64
 import io
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from halftone import __version__
-from halftone.contract.facts import ModelFacts, PictureFacts
-from halftone.contract.messages import Generate
+from halftone.contract.facts import GenerateReport, ModelFacts, PictureFacts
+from halftone.contract.messages import Generate, Report
 from halftone.contract.request import PictureRequest
 from halftone.health.explain import note_for
+from halftone.library.files.model_hash import model_hash
+from halftone.library.index.facts import Hashes
 from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.session.state import Job
 
@@ -19,6 +22,8 @@ _EXTRA: Final = ("Schedule type", "Hires", "Refiner", "Mask", "Inpaint", "Resize
 """Fields of a picture's text that A1111 lists apart."""
 
 _UPSCALER: Final = "Hires upscaler: "
+_SHORT: Final = 10
+"""Digits."""
 
 
 class Preview(NamedTuple):
@@ -33,12 +38,25 @@ def upscaler_item(name: str, path: str | None) -> Json:
     return {"name": name, "model_name": None if path is None else name, "model_path": path, "model_url": None, "scale": None}
 
 
-def model_item(facts: ModelFacts) -> Json:
+def known_hash(path: str, known: Mapping[str, Hashes]) -> str | None:
+    """SHA-256 of a file that the index of models has hashed."""
+    return known[path].sha256 if path in known else None
+
+
+def short_hash(path: str | None, known: Mapping[str, Hashes]) -> str | None:
+    """The digits by which A1111 names a model's file, computed where they are not known; None for a folder, and for no file."""
+    if path is None or not os.path.isfile(path):
+        return None
+    found = known_hash(path, known) or model_hash(path, _SHORT, lambda: False)
+    return found[:_SHORT] or None
+
+
+def model_item(facts: ModelFacts, sha256: str | None = None) -> Json:
     return {
         "title": facts.name,
         "model_name": facts.name,
-        "hash": None,
-        "sha256": None,
+        "hash": sha256 and sha256[:_SHORT],
+        "sha256": sha256,
         "filename": facts.path,
         "config": None,
     }
@@ -83,6 +101,11 @@ def unused_notes(names: Iterable[str], left: Iterable[str], request: PictureRequ
     ]
 
 
+def guidance_notes(report: Report | None) -> list[str]:
+    """Say where the guidance acts as another one."""
+    return [str(one) for one in report.plan.reasons if one.about == "guidance"] if isinstance(report, GenerateReport) else []
+
+
 def asked_steps(facts: PictureFacts, request: PictureRequest, said: Mapping[str, str]) -> int:
     """Return the steps of the first pass that were asked for, as A1111 does, or how many were made where it was stopped. All
     passes have more, and some samplers call the model more often. said: the fields of the picture's text.
@@ -92,7 +115,15 @@ def asked_steps(facts: PictureFacts, request: PictureRequest, said: Mapping[str,
     return int(said.get("Steps") or request.steps or (facts.passes[0].steps if facts.passes else facts.steps))
 
 
-def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
+class Source(NamedTuple):
+    """The model of an answer's pictures. hash, vae_hash: short ones."""
+
+    name: str
+    hash: str | None = None
+    vae_hash: str | None = None
+
+
+def info_of(request: PictureRequest, source: Source, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
     """As A1111 describes the pictures of an answer."""
     texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
     said = parse_parameters(texts[0]).fields if texts else {}
@@ -114,10 +145,10 @@ def info_of(request: PictureRequest, model: str, pictures: list[PictureFacts], w
         "cfg_scale": float(said.get("CFG scale", 0)),
         "steps": 0 if first is None else asked_steps(first, request, said),
         "batch_size": request.batch,
-        "sd_model_name": model,
-        "sd_model_hash": None,
+        "sd_model_name": source.name,
+        "sd_model_hash": source.hash,
         "sd_vae_name": said.get("VAE"),
-        "sd_vae_hash": None,
+        "sd_vae_hash": source.vae_hash,
         "restore_faces": False,
         "face_restoration_model": None,
         "seed_resize_from_w": (request.seed_size or (-1, -1))[0],

@@ -37,11 +37,15 @@ from halftone.metadata.reading import parse_parameters, read_picture
 from halftone.serve.answers import (
     Json,
     Preview,
+    Source,
+    guidance_notes,
     info_of,
+    known_hash,
     model_item,
     png_text,
     recoveries,
     share_done,
+    short_hash,
     unused_notes,
     upscaler_item,
 )
@@ -196,24 +200,33 @@ class Interface:
         request, left = self._request(asked, pictures)
         over: Future[tuple[Ended, _Own]] = Future()
         self._ask(lambda: self._submit(request, over))
+        source = self._source(request)  # while the pictures are made: a large file takes seconds
         end, (made, stamp) = over.result()
         if end.error is not None and not made:
             raise JobFailedError(say(end.error))
         sent: Json = msgspec.json.decode(body)
-        unused = [*unused_notes(ignored(sent, type(asked)), left, request), *map(str, self._unread(request))]
+        unused = [
+            *unused_notes(ignored(sent, type(asked)), left, request),
+            *map(str, self._unread(request)),
+            *guidance_notes(end.report),
+        ]
         cut = [] if end.error is None else [say(end.error)]
         warnings = [*unused, *cut, *(line for facts in made for line in recoveries(facts))]
         finished = [facts for facts in made if facts.path]
         files = [Path(facts.path) for facts in finished]
-        model = self._state.models.models.get(request.model)
-        name = request.model if model is None else model.name
         with_start = isinstance(asked, AskedFromPicture) and asked.include_init_images
         return {
             "images": [base64.b64encode(path.read_bytes()).decode() for path in files] if asked.send_images else [],
             "parameters": {key: value for key, value in sent.items() if with_start or key not in ("init_images", "mask")},
-            "info": json.dumps(info_of(request, name, finished, warnings, stamp)),
+            "info": json.dumps(info_of(request, source, finished, warnings, stamp)),
             "warnings": warnings,
         }
+
+    def _source(self, request: PictureRequest) -> Source:
+        model, hashes = self._state.models.models.get(request.model), self._state.library.hashes
+        if model is None:
+            return Source(request.model, vae_hash=short_hash(request.vae, hashes))
+        return Source(model.name, short_hash(model.path, hashes), short_hash(request.vae, hashes))
 
     def _request(self, asked: Asked, pictures: Sent) -> tuple[PictureRequest, tuple[str, ...]]:
         """(the request, what of it is not here). Raises HalftoneError."""
@@ -331,7 +344,8 @@ class Interface:
     # --- what there is ------------------------------------------------------------------------------------------------
 
     def models(self) -> list[Json]:
-        return [model_item(facts) for facts in self._state.models.models.values()]
+        state = self._state
+        return [model_item(facts, known_hash(facts.path, state.library.hashes)) for facts in state.models.models.values()]
 
     def samplers(self) -> list[Json]:
         model = self._model(self._state)

@@ -116,6 +116,12 @@ def has_jpeg_xl() -> bool:
     return find_spec(_JPEG_XL) is not None
 
 
+def load_jpeg_xl() -> None:
+    """Let Pillow read and write JPEG XL, where that is possible."""
+    if has_jpeg_xl():
+        import_module(_JPEG_XL)
+
+
 @contextmanager
 def opened_picture(path: str | Path, *, decoded: bool = True) -> "Generator[Image.Image]":
     """Open a picture, which is decoded as far as the block asks. decoded: False where only its size or its texts are read, at any
@@ -220,8 +226,7 @@ def _kinds() -> tuple[str, ...]:
     from PIL import Image
 
     Image.init()
-    if has_jpeg_xl():
-        import_module(_JPEG_XL)
+    load_jpeg_xl()
     return tuple(kind for kind in _KINDS if kind in Image.OPEN)
 
 

@@ -110,11 +110,11 @@ def test_what_does_not_fit_is_refused_in_a_sentence(qtbot: QtBot, net: Path, tmp
 def test_they_come_back_with_the_settings_of_a_picture(qtbot: QtBot, net: Path) -> None:
     stage = Stage(qtbot)
     form = stage.page.form
-    request = PictureRequest(prompt="sea", controls=(Control(path=str(net), image="/p/pose.png", scale=0.4),))
+    request = PictureRequest(prompt="sea", controls=(Control(path=str(net), image="/p/pose.png", scale=7.5),))
     form.set_request(request)
     assert form.request().controls == request.controls
     assert '"controls":' in kept(stage.controller.state.draft)
-    assert ("ControlNet", "edges 0.40") in receipt_rows(samples.picture_facts("a.png"), request)
+    assert ("ControlNet", "edges 7.50") in receipt_rows(samples.picture_facts("a.png"), request)
     form.set_request(PictureRequest(prompt="sea"))
     assert form.request().controls == ()
     stage.idle()

@@ -22,7 +22,7 @@ from halftone.gui.create.form.time_estimate import size_warning
 from halftone.health.pictures.requests import check_request
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS
 from halftone.session.events import Replaced
-from halftone.session.pictures.draft import with_defaults_of
+from halftone.session.pictures.draft import Seed, with_defaults_of
 from halftone.session.pictures.history import with_times
 from halftone.session.pictures.picture_time import Shape, Times
 
@@ -351,7 +351,15 @@ def test_a_huge_seed_is_held_to_what_a_generator_takes(qtbot: QtBot) -> None:
     field = SeedField()
     qtbot.addWidget(field)
     field.edit.setText("9" * 25)
-    assert field.value().number == 2**63 - 1
+    assert field.value().number == 2**64 - 1
+
+
+def test_the_largest_seed_is_accepted_as_it_is_shown(qtbot: QtBot) -> None:
+    field = SeedField()
+    qtbot.addWidget(field)
+    field.set_value(Seed(2**64 - 1, locked=True))
+    assert field.edit.hasAcceptableInput()
+    assert field.value().number == 2**64 - 1
 
 
 def test_the_form_becomes_a_request_and_a_request_fills_the_form(qtbot: QtBot) -> None:

@@ -98,7 +98,7 @@ def test_an_upscale_model_comes_back_and_what_is_none_is_refused(qtbot: QtBot, t
     form.set_request(PictureRequest(prompt="a", hires=wanted))
     assert (form.request().hires, part.upscaler.currentText()) == (wanted, "4x-Sharp")
     pickle = tmp_path / "x4.pth"
-    pickle.write_bytes(b"")
+    pickle.write_bytes(b"PK\x03\x04")
     part.choose(str(pickle))
     assert "pickle" in part.note.text()
     assert form.request().hires == wanted

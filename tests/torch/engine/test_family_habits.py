@@ -25,6 +25,7 @@ from halftone.engine.loading.load import Loaded, load_pipeline
 from halftone.engine.loading.qwen_processor import QwenProcessor
 from halftone.engine.service import DiffusersEngine
 from halftone.engine.weights.parts import role
+from halftone.health.pictures.run_reasons import how_it_ran
 from halftone.library.models import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say while tiny models are made and run
@@ -60,6 +61,40 @@ def test_what_a_pipeline_does_not_know_is_left_out_and_said(tmp_path: Path) -> N
         "Negative prompt: this model does not use one.",
     ]
     assert "guidance" not in " ".join(said).lower(), "the guidance of a video grows to what was asked for"
+
+
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [
+        ("SD 1.x", True),
+        ("SD 3", True),
+        ("PixArt-Σ", True),
+        ("Qwen-Image", True),
+        ("SD 1.x LCM", False),
+        ("FLUX.1 dev", False),
+        ("Z-Image", False),
+    ],
+)
+def test_a_guidance_that_acts_as_1_is_noted(tmp_path: Path, name: str, noted: bool) -> None:
+    facts = describe(str(run.save(case_of(name), tmp_path / "m")))
+    loaded = load_pipeline(facts, torch.device("cpu"))
+
+    def said(guidance: float | None) -> list[str]:
+        inputs = of_request(PictureRequest(prompt="a red sun", negative="blue", model=facts.id, guidance=guidance), facts)
+        told = how_it_ran(resolve(PictureRequest(prompt="a red sun"), loaded, loaded.pipe, inputs, "float32", ()).reasons)
+        return [str(one) for one in told if one.about == "guidance"]
+
+    words = "Guidance: 0.5 acts as 1, so the negative prompt is not used. A1111 and ComfyUI would mix it in."
+    assert said(0.5) == ([words] if noted else [])
+    assert said(1.0) == said(2.0) == said(None) == []
+
+
+@pytest.mark.parametrize(("name", "alike"), [("SD 1.x", True), ("PixArt-Σ", True), ("Z-Image", False)])
+def test_which_pipelines_guide_below_1(engine: DiffusersEngine, tmp_path: Path, name: str, alike: bool) -> None:
+    case = case_of(name)
+    model = run.save(case, tmp_path / "m")
+    half, one = (pixels(drawn(engine, case, model, guidance=guidance, negative="blue")) for guidance in (0.5, 1.0))
+    assert bool((half == one).all()) is alike
 
 
 def test_another_number_of_steps_than_the_two_that_a_pipeline_is_set_for(engine: DiffusersEngine, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def test_the_seeds_of_a_batch_count_as_a1111_counts(engine: DiffusersEngine, mod
     assert [(one.seed, one.variation_seed) for one in report.images] == [(5, None), (6, None)]
     text = read_picture(Path(report.images[1].path)).parameters
     assert "Variation" not in (text or "")
+    report, _ = generate(engine, models["sd15"], **(RUN | {"seed": 2**64 - 1}), batch=2)
+    assert [one.seed for one in report.images] == [2**64 - 1, 0], "after the last seed comes the first one"
 
 
 def test_a_variation_seed_that_is_not_given_is_drawn_and_told(engine: DiffusersEngine, models: dict[str, Path]) -> None:

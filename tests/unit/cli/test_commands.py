@@ -578,8 +578,9 @@ def test_a_refusal_names_what_can_be_typed(run: Run, words: tuple[str, ...], sai
 
 
 @pytest.mark.skipif(has_jpeg_xl(), reason="the plugin is here")
-def test_a_format_that_needs_a_package_names_it(run: Run) -> None:
-    assert run("generate", "a", "--format", "jxl").err == (
+@pytest.mark.parametrize("words", [("--format", "jxl"), ("--output", "a.jxl")])
+def test_a_format_that_needs_a_package_names_it(run: Run, words: tuple[str, ...]) -> None:
+    assert run("generate", "a", *words).err == (
         "Picture format cannot be jxl without the Python package pillow-jxl-plugin. Use png, jpg or webp, or install the "
         "package.\n"
     )
@@ -833,8 +834,8 @@ def test_a_controlnet_is_given_with_its_picture(run: Run, folder: Path) -> None:
         assert (found.code, found.err.startswith(f"There is no picture at {folder / 'none.png'}.")) == (2, True)
         other = run(*words, *model, "--control", f"{net}={resources() / 'pocket' / 'vae'}")
         assert other.code == 2
-        strong = run(*words, *model, "--control", f"{net}={folder / 'none.png'}:7")
-        assert strong.err.startswith("The strength of the ControlNet net cannot be 7.0. Choose a value from 0.0 to 2.0.")
+        strong = run(*words, *model, "--control", f"{net}={folder / 'none.png'}:70")
+        assert strong.err.startswith("The strength of the ControlNet net cannot be 70.0. Choose a value from 0.0 to 10.0.")
 
 
 def test_a_vae_is_given_by_file_or_folder(run: Run, folder: Path) -> None:

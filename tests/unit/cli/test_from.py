@@ -54,7 +54,7 @@ def test_a_text_file_alone_says_what_a_picture_says(picture: str, ending: str) -
 
 SETTINGS = {"base_model": "tiny", "prompt": "a sun", "steps": 7, "seed": 5, "metadata_scheme": "fooocus"}
 SAMPLER = {"seed": 5, "steps": 7, "cfg": 6, "denoise": 1, "sampler_name": "euler", "scheduler": "karras"}
-GRAPH = {
+GRAPH: dict[str, dict[str, Any]] = {
     "1": {"class_type": "KSampler", "inputs": {**SAMPLER, "model": ["6", 0], "positive": ["2", 0], "latent_image": ["4", 0]}},
     "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "a sun", "clip": ["6", 1]}},
     "3": {"class_type": "VAEDecode", "inputs": {"samples": ["1", 0]}},
@@ -93,6 +93,49 @@ def asked(*words: str) -> PictureRequest:
     assert main(["generate", *words], engine=lambda: ScriptedEngine({})) == 0
     with History() as history:
         return history.recent()[0].request
+
+
+def graph_of(text: str) -> str:
+    """GRAPH with these words, beside a picture of this name."""
+    return json.dumps(GRAPH | {"2": {**GRAPH["2"], "inputs": {**GRAPH["2"]["inputs"], "text": text}}})
+
+
+def test_an_embedding_of_a_picture_that_is_not_here_is_only_noted(picture: str, capfd: pytest.CaptureFixture[str]) -> None:
+    graph = Path(picture).with_name("graph.json")
+    graph.write_text(graph_of("a sun, embedding:Glow.pt, (embedding:ink:1.2)"), encoding="utf-8")
+    assert asked("--from", str(graph)).prompt == "a sun, embedding:Glow.pt, (embedding:ink:1.2)"
+    said = " ".join(capfd.readouterr().err.split())
+    for name in ("Glow", "ink"):
+        assert (
+            f"graph.json was made with the embedding {name}, which is not in your folders. Set its file with --embedding to make "
+            "the same picture."
+        ) in said
+    asked("a moon", "--from", str(graph))
+    assert "embedding" not in capfd.readouterr().err, "its words are not used"
+    assert main(["generate", "a embedding:mine", "--from", str(graph)], engine=lambda: ScriptedEngine({})) == 2
+    assert "Your folders hold no embedding mine" in capfd.readouterr().err
+
+
+def test_an_embedding_of_a_picture_that_cannot_be_used_is_noted_with_its_reason(
+    picture: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    graph = Path(picture).with_name("graph.json")
+    graph.write_text(graph_of("embedding:wide and embedding:old.pt"), encoding="utf-8")
+    (Path(picture).parent / "loras" / "wide.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 33)}))
+    (Path(picture).parent / "loras" / "old.pt").write_bytes(b"PK\x03\x04")
+    asked("--from", str(graph))
+    said = " ".join(capfd.readouterr().err.split())
+    assert "graph.json was made with an embedding that cannot be used. The embedding wide does not fit tiny: " in said
+    assert "old.pt is a pickle file." in said
+
+
+@pytest.mark.parametrize("seed", [2**63, 2**64 - 1])
+def test_the_seeds_of_comfyui_are_used(picture: str, seed: int) -> None:
+    assert asked("--from", picture, "--seed", str(seed)).seed == seed
+    file = Path(picture).with_name("graph.json")
+    graph = GRAPH | {"1": {**GRAPH["1"], "inputs": {**GRAPH["1"]["inputs"], "seed": seed}}}
+    file.write_text(json.dumps(graph), encoding="utf-8")
+    assert asked("--from", str(file)).seed == seed
 
 
 def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -50,8 +50,8 @@ def test_a_finding_in_a_terminal_names_options(code: FindingCode) -> None:
 def test_a_remedy_of_the_terminal_holds_the_facts() -> None:
     error = ErrorFacts(code="lora-unknown", facts={"name": "glow", "folders": "/l", "found": "grain, ink"})
     told = remedy_here(error)
-    assert told.startswith("There are: grain, ink. Give its file, --lora FILE, or add its folder to loras under [folders] in ")
-    assert told.endswith("settings.toml.")
+    assert told.startswith("There are: grain, ink. Give its file, --lora FILE, or add its folder:  ")
+    assert told.endswith("folders add FOLDER --kind loras")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+from halftone.contract.limits import seed_in
 from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, option_numbers
 from halftone.contract.request import CheckInputs, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.library.options import KINDS
@@ -34,6 +35,15 @@ def test_a_row_has_the_type_of_its_field(one: Parameter) -> None:
     assert one.kind in found or (one.kind is str and all(get_origin(kind) is not None for kind in found))
     for other in (CheckInputs, ResolvedRequest):
         assert held(other, one) in (None, found)
+
+
+@pytest.mark.parametrize(
+    ("text", "seed"),
+    [("0", 0), ("7", 7), ("18446744073709551615", 2**64 - 1), ("18446744073709551616", None), ("9" * 30, None)]
+    + [(text, None) for text in ("", "-1", "1.5", "random")],
+)
+def test_a_seed_of_another_program_is_one_that_can_be_used(text: str, seed: int | None) -> None:
+    assert seed_in(text) == seed
 
 
 @pytest.mark.parametrize("one", OPTION_PARAMETERS.values(), ids=lambda one: one.field)

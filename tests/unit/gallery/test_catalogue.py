@@ -123,7 +123,7 @@ def test_the_history_is_followed(catalogue: Catalogue) -> None:
     )
     with History() as history:
         for index in range(3):
-            facts = picture_facts(path=f"/p/{index}.png", seed=index, prompt="a red tower", state="recovered")
+            facts = picture_facts(path=f"/p/{index}.png", seed=2**64 - 1 - index, prompt="a red tower", state="recovered")
             history.add(facts, request, b"png")
         assert catalogue.follow(history) == 3
         assert catalogue.follow(history) == 0

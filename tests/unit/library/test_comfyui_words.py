@@ -72,8 +72,13 @@ def test_an_unknown_one_is_refused_and_a_known_one_is_used(tmp_path: Path) -> No
 
 def test_one_that_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "wide.safetensors").write_bytes(safetensors({"emb_params": ramp(2, 1024)}))
-    (tmp_path / "old.pt").write_bytes(b"PK")
-    for text, code in (("embedding:wide", "inversion-other-base"), ("embedding:old.pt", "model-pickle")):
+    (tmp_path / "old.pt").write_bytes(b"PK\x03\x04")
+    (tmp_path / "page.pt").write_bytes(b"<html>")
+    for text, code in (
+        ("embedding:wide", "inversion-other-base"),
+        ("embedding:old.pt", "model-pickle"),
+        ("embedding:page.pt", "model-bad-header"),
+    ):
         with pytest.raises(HalftoneError) as caught:
             check_named((text,), (), (), SD, COMFYUI, [str(tmp_path)])
         assert caught.value.code == code

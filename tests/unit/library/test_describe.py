@@ -142,9 +142,13 @@ def test_pickles_are_not_opened(tmp_path: Path) -> None:
     for name in ("a.ckpt", "a.pt", "a.pth", "a.bin"):
         (tmp_path / name).write_bytes(b"\x80\x04.")
         assert refusal(tmp_path / name).code == "model-pickle"
+        (tmp_path / name).write_bytes(b"<!DOCTYPE html><html>")
+        assert "it is a web page" in str(refusal(tmp_path / name))
     root = write_folder(tmp_path / "m")
     (root / "unet" / "diffusion_pytorch_model.safetensors").rename(root / "unet" / "diffusion_pytorch_model.bin")
     assert refusal(root).code == "model-pickle"
+    (root / "unet" / "diffusion_pytorch_model.bin").write_bytes(b"")
+    assert refusal(root).code == "file-empty"
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import io
 import json
+import pickle
 import random
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.helpers.model_files import ramp, with_header
 from tests.helpers.mutations import GOOD, MUTATIONS, is_clear
 
 from halftone.contract.errors import HalftoneError
-from halftone.library.files.header import MAX_HEADER, MAX_TENSORS, Header, parse_header, read_header
+from halftone.library.files.header import MAX_HEADER, MAX_TENSORS, Header, parse_header, read_header, refuse_misnamed
 
 PATH = Path("model.safetensors")
 
@@ -123,6 +124,7 @@ def test_bytes_that_belong_to_no_tensor() -> None:
     [
         (b"version https://git-lfs.github.com/spec/v1\n", "model-bad-header", "Git LFS pointer"),
         (b"<!DOCTYPE html><html>", "model-bad-header", "web page"),
+        (b"\n <HTML><body>", "model-bad-header", "web page"),
         (b"GGUF\x03\0\0\0\xff\xff\xff\xff", "model-bad-header", "GGUF"),
         (b"not a model at all\n", "model-bad-header", "it is a text file under another name"),
         ("\t你好世界。\r\n".encode(), "model-bad-header", "it is a text file under another name"),
@@ -140,6 +142,34 @@ def test_other_files_under_the_name_are_recognised(start: bytes, code: str, said
     error = refused(start + bytes(2048))
     assert error.code == code
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"", "file-empty", "is empty"),
+        (b"<!DOCTYPE html>\n<html>", "model-bad-header", "it is a web page, not a model"),
+        (b"\xef\xbb\xbf\r\n<html lang='en'>", "model-bad-header", "it is a web page, not a model"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "model-bad-header", "Git LFS pointer"),
+        (b"GGUF\x03\0\0\0", "model-bad-header", "GGUF"),
+        (b"Invalid username or password.", "model-bad-header", "it is a text file under another name"),
+        (b'{"error": "gone"}', "model-bad-header", "it is a text file under another name"),
+        *((pickle.dumps({"a": 1}, protocol), None, "") for protocol in range(pickle.HIGHEST_PROTOCOL + 1)),
+        (pickle.dumps(OrderedDict(a=1), 0), None, ""),
+        (pickle.dumps(0x1950A86A20F9469CFC6C, 0), None, ""),
+        (b"PK\x03\x04", None, ""),
+        (b"\x00\x01\x02", None, ""),
+    ],
+)
+def test_a_file_called_a_pickle_is_looked_at(tmp_path: Path, content: bytes, code: str | None, said: str) -> None:
+    file = tmp_path / "a.ckpt"
+    file.write_bytes(content)
+    if code is None:
+        refuse_misnamed(file)
+        return
+    with pytest.raises(HalftoneError, match=said) as caught:
+        refuse_misnamed(file)
+    assert caught.value.code == code
 
 
 def test_a_hostile_header_is_refused_at_its_first_wrong_entry() -> None:

@@ -18,6 +18,7 @@ def made(**sent: Any) -> Control:
     ("sent", "fields"),
     [
         ({}, {"resize": "crop"}),
+        ({"weight": 10}, {"scale": 10.0, "resize": "crop"}),
         ({"weight": 0.6, "guidance_start": 0.1, "guidance_end": 0.8}, {"scale": 0.6, "start": 0.1, "end": 0.8, "resize": "crop"}),
         ({"guidance": 0.5, "resize_mode": 0}, {"end": 0.5}),
         ({"resize_mode": "Just Resize"}, {}),
@@ -63,7 +64,7 @@ def test_a_unit_is_the_control_that_it_asks_for(sent: dict[str, Any], fields: di
         ({"module": "openpose_full"}, "u.module cannot be openpose_full. Use none, canny, "),
         ({"module": "depth"}, "u.module cannot be depth. Use none, canny, "),
         ({"module": "pose"}, "u.module cannot be pose. Use none, canny, "),
-        ({"weight": 7}, "u.weight"),
+        ({"weight": 11}, "u.weight"),
         ({"resize_mode": 9}, "u.resize_mode cannot be 9. Use Just Resize, Crop and Resize or Resize and Fill."),
     ],
 )

@@ -30,6 +30,7 @@ from halftone.serve.dialect import (
         ({"steps": 20, "cfg_scale": 6.5, "width": 512, "height": 768}, {"Steps": "20", "CFG scale": "6.5", "Size": "512x768"}),
         ({"width": 512}, {}),
         ({"seed": 7}, {"Seed": "7"}),
+        ({"seed": 2**64 - 1}, {"Seed": "18446744073709551615"}),
         (
             {"subseed": 9, "subseed_strength": 0.25},
             {"Variation seed strength": "0.25", "Variation seed": "9"},

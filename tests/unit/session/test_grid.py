@@ -14,6 +14,7 @@ from tests.helpers.sessions import HeldExecutor
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import SheetFacts
+from halftone.contract.limits import SEED_RANGE
 from halftone.contract.request import Lora, PictureRequest, Saving
 from halftone.metadata.picture import save_picture
 from halftone.metadata.reading import parse_parameters, read_picture
@@ -41,7 +42,7 @@ from halftone.settings.places import OVERRIDE
 WHOLE = Variable("steps", "Steps", "int", (1, 1000))
 FREE = Variable("guidance", "Guidance", "float", (0, 1000))
 WIDTH = Variable("width", "Width", "int", (8, 16384), 8)
-SEED = Variable("seed", "Seed", "int", (0, 2**63 - 1))
+SEED = Variable("seed", "Seed", "int", SEED_RANGE)
 WORDS = Variable("prompt", "Prompt", "text")
 CHOICE = Variable("sampler", "Sampler", "choice", choices=("Euler", "DPM++ 2M Karras"))
 SWITCH = Variable("numerics.tf32", "TF32", "choice", choices=("off", "on"))

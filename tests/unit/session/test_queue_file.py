@@ -32,6 +32,8 @@ def job(name: str = "a", request: PictureRequest = REQUEST, **more: object) -> J
         (REQUEST, facts(2, 102), (1, 103, None)),
         (replace(REQUEST, seed=None), facts(1, 7001), (2, 7002, None)),
         (replace(REQUEST, variation_strength=0.2), facts(1, 100, 51), (2, 100, 52)),
+        (REQUEST, facts(0, 2**64 - 1), (3, 0, None)),
+        (replace(REQUEST, variation_strength=0.2), facts(1, 100, 2**64 - 1), (2, 100, 0)),
     ],
 )
 def test_a_batch_goes_on_after_its_last_picture(

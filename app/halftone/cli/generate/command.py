@@ -9,7 +9,7 @@ from halftone.cli.generate import pass_options
 from halftone.cli.generate.grid_command import grid_of, make_grid
 from halftone.cli.generate.preset_option import from_preset
 from halftone.cli.generate.prompt_options import asked_words, option
-from halftone.cli.generate.settings_from_picture import from_picture, precision_note
+from halftone.cli.generate.settings_from_picture import from_picture, missing_embeddings, precision_note
 from halftone.cli.jobs.engine_and_log import JOB, Tools
 from halftone.cli.options import flags
 from halftone.cli.options.requests import host_note, kept_request, known_model, new_request, prompt_notes, ready_request
@@ -23,7 +23,7 @@ from halftone.contract.wording import Words
 from halftone.session.pictures.grid import Grid
 from halftone.settings.store import Settings, load
 
-_PLACE = "A .png, .jpg or .webp file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
+_PLACE = "A .png, .jpg, .webp or .jxl file (for video .mp4 or .webp), or a folder. Default: your pictures folder."
 _LATENTS = "Finish a saved picture with its own settings: decode its latents, or resume after its last good step."
 _PRESET = "Use the settings of a preset saved in Create. Other options override them."
 _FROM = (
@@ -167,12 +167,17 @@ def _base(
     if sources.latents is not None:
         return kept_request(sources.latents, {**asked, **words}, model, device, saved), (), True, None
     asked, notes, made = {**asked, **asked_words(words, saved)}, (), None
+    imported: tuple[str, ...] = ()
     if sources.picture is not None:
+        imported = tuple(name for name in ("prompt", "negative") if asked.get(name) is None)
         asked, model, notes, made = from_picture(sources.picture, asked, {*words, "seed", *meant}, model, saved)
     elif sources.preset is not None:
         asked, model, notes = from_preset(sources.preset, asked, {*words, "seed", *meant}, model, saved)
-    base = new_request(asked, model, device, saved)
-    return base, (*notes, *host_note(asked, base.transformer, known_model(base.model, saved))), model is not None, made
+    base = new_request(asked, model, device, saved, imported)
+    facts = known_model(base.model, saved)
+    if sources.picture is not None:
+        notes = (*notes, *missing_embeddings(sources.picture, base, imported, facts, saved))
+    return base, (*notes, *host_note(asked, base.transformer, facts)), model is not None, made
 
 
 def _refuse_two(sources: Sources) -> None:

@@ -1,6 +1,6 @@
 """`generate --from PICTURE`: what a picture says of itself, under what is given beside it."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from halftone.cli.options.flags import absolute
 from halftone.cli.options.requests import known_model, with_host
 from halftone.cli.terminal.command_lines import control_word, quoted
-from halftone.contract.errors import HalftoneError
+from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import OPTION_PARAMETERS, PARAMETERS, idle_options
 from halftone.contract.request import PictureRequest, Start
@@ -19,8 +19,10 @@ from halftone.health.pictures.imported_settings import Known, import_settings, i
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.inversions import encoder_widths, inversion_folders, list_inversions, matched
 from halftone.library.add_ons.loras import lora_folders
+from halftone.library.add_ons.unread_inversions import missing_named
 from halftone.library.index.known import listed_models
 from halftone.library.options import over
+from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.metadata.control_units import control_of, kind_of, unit_in
 from halftone.metadata.parameters import SOLVER, STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
@@ -162,6 +164,24 @@ def not_used(left: Sequence[str], controls: Mapping[str, str] | None = None) -> 
             yield f"was made with {one}, which is not in your folders. Set its file with --lora to make the same picture."
         else:
             yield f"says “{one}”, which is not used."
+
+
+def missing_embeddings(
+    picture: str, request: PictureRequest, imported: Iterable[str], facts: ModelFacts, saved: Settings
+) -> tuple[str, ...]:
+    """Say of each embedding that a picture names in ComfyUI's syntax and that cannot be used what to do about it. imported: the
+    prompts that are the picture's.
+    """
+    texts = [getattr(request, name) for name in imported]
+    named = Path(picture).name
+    missing = missing_named(texts, request.inversions, request.loras, facts, rules_of(request.options), inversion_folders(saved))
+    return tuple(f"{named} {_missing(error.as_facts())}" for error in missing)
+
+
+def _missing(error: ErrorFacts) -> str:
+    if error.code == "inversion-unknown":
+        return next(not_used((f"Embedding: {error.facts['name']}",)))
+    return f"was made with an embedding that cannot be used. {sentence(error)}"
 
 
 def precision_note(picture: str, made: DType | None, now: DType) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from halftone.cli.options import flags
+from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.settings.store import load
 
@@ -54,7 +55,7 @@ def _scan(folders: list[str] | None, *, as_json: bool) -> None:
         for folder in one.closed:
             say(f"  {folder} cannot be read and was left out.", err=True)
     if not found:
-        say("No model folder is set. Add one in the window: Settings, Folders.", err=True)
+        say(f"No model folder is set. Add one:  {command_line('folders', 'add', 'FOLDER')}", err=True)
 
 
 def _summary(files: int, read: int, gone: int, *, offline: bool) -> str:

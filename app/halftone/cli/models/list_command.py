@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from halftone.cli.options import flags
+from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.echoes import echo
 from halftone.contract.errors import sentence
@@ -11,7 +12,6 @@ from halftone.contract.vocabulary import DTYPE_NAMES
 from halftone.library.add_ons.denoisers import host_of
 from halftone.library.add_ons.unusable_files import UNETS, home
 from halftone.settings.disk import size_text
-from halftone.settings.places import settings_file
 from halftone.settings.store import load
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ _TYPES: Final[dict[str, str]] = {**DTYPE_NAMES}
 def models(json: flags.Json = False) -> None:
     """List the models of your folders, and the transformers of one file that run with the other parts of one.
 
-    The folders are those of the window's settings: add one in Settings, Folders, or to models under [folders] in the file
-    settings.toml. Any of these can be given to --model.
+    The folders are those of the window's settings, and of the command folders. Any of these can be given to --model.
     """
     from halftone.session.models.model_list import models_in
 
@@ -38,7 +37,7 @@ def models(json: flags.Json = False) -> None:
         say(f"{facts.id}\n  {_line(facts, found)}")
     for folder in found.closed:
         say(f"{echo(folder)} cannot be read and was left out. Allow reading it, or remove it.", err=True)
-    say(f"To add a folder: Settings, Folders in the window, or models under [folders] in {settings_file()}.", err=True)
+    say(f"To add a folder:  {command_line('folders', 'add', 'FOLDER')}  or Settings, Folders in the window.", err=True)
 
 
 def _line(facts: ModelFacts, found: "Found") -> str:

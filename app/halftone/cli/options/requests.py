@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -123,8 +123,12 @@ def known_device(device: str | None, saved: Settings) -> str:
     return name
 
 
-def new_request(asked: Mapping[str, Any], model: str | None, device: str | None, saved: Settings) -> PictureRequest:
-    """The request for a picture that is to be made. asked: field -> value. Raises HalftoneError usage without a prompt."""
+def new_request(
+    asked: Mapping[str, Any], model: str | None, device: str | None, saved: Settings, imported: Collection[str] = ()
+) -> PictureRequest:
+    """The request for a picture that is to be made. asked: field -> value. imported: as of `with_named_parts`. Raises
+    HalftoneError usage without a prompt.
+    """
     command = command_line("generate")
     if asked["prompt"] is None and model is None:
         raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
@@ -132,14 +136,18 @@ def new_request(asked: Mapping[str, Any], model: str | None, device: str | None,
     facts = known_model(model, saved)
     if asked["prompt"] is None and reads_prompt(facts):
         raise HalftoneError("usage", problem=Words("{0} needs a prompt", (command,)), hint="", command=command)
-    fields = with_named_parts({**asked, "prompt": asked["prompt"] or ""}, facts, saved, draws=asked.get("draws", True))
+    whole = {**asked, "prompt": asked["prompt"] or ""}
+    fields = with_named_parts(whole, facts, saved, draws=asked.get("draws", True), imported=imported)
     fields["empty_negative"] = fields.get("empty_negative", False) or fields.get("negative") == ""
     return PictureRequest(model=facts.id, device=known_device(device, saved), numerics=saved.numerics, **fields)
 
 
-def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False) -> dict[str, Any]:
+def with_named_parts(
+    asked: Mapping[str, Any], facts: ModelFacts, saved: Settings, *, draws: bool = False, imported: Collection[str] = ()
+) -> dict[str, Any]:
     """Return what was asked for, with the LoRAs and the embeddings that its texts name. draws: those LoRAs that are drawn stay
-    in their place. Raises HalftoneError as `take_tags`.
+    in their place. imported: the prompts that a picture says, whose embeddings need not be here. Raises HalftoneError as
+    `take_tags` and `check_named`.
     """
     found = _with_named_loras(asked, saved, draws=draws)
     texts = styled(found.get("prompt") or "", found.get("negative") or "", found.get("styles", ()))
@@ -148,7 +156,8 @@ def with_named_parts(asked: Mapping[str, Any], facts: ModelFacts, saved: Setting
     if reads_in_chunks(facts.family):
         named = named_in(texts, folders, facts, named, rules)
         found["inversions"] = named
-    check_named(texts, named, found.get("loras", ()), facts, rules, folders)
+    prompt, negative = ("" if name in imported else found.get(name) or "" for name in ("prompt", "negative"))
+    check_named(styled(prompt, negative, found.get("styles", ())), named, found.get("loras", ()), facts, rules, folders)
     return found
 
 

@@ -12,10 +12,8 @@ from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.vocabulary import FindingCode
 from halftone.health.explain import finding_words
 from halftone.health.pictures.requests import SEEDS
-from halftone.settings.places import settings_file
 
-_KNOWN: Final = "under [folders] in {settings}"
-_LORA: Final = f"ive its file, --lora FILE, or add its folder to loras {_KNOWN}."
+_LORA: Final = "ive its file, --lora FILE, or add its folder:  {loras}"
 _APPLY: Final = "Use another cure, if the check offers one:  {check}"
 _HERE: Final[dict[ErrorCode, str]] = {
     "model-pickle": "Convert it:  {convert}  or use its .safetensors version.",
@@ -34,12 +32,12 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "picture-graph": "Give what you know of it with options of its own, or start from it: --image FILE.",
     "picture-start-missing": "Give it with --image FILE, or leave out --from and write the prompt yourself.",
     "picture-model-unknown": "Give its file or folder, or another model: --model PATH.",
-    "latents-strange-file": f"If you trust them, put them into {{folder}}, or add the folder of that file to models {_KNOWN}.",
+    "latents-strange-file": "If you trust them, put them into {folder}, or add the folder of that file:  {models}",
     "hires-unsupported": "Leave --hires out, or make the finished picture larger:  {upscale}",
     "second-pass-black": "Check the model, or use a smaller scale (--hires) or strength (--hires-strength).",
     "second-pass-flat": "Use a smaller scale (--hires) or strength (--hires-strength), or check the model.",
     "upscaler-not-one": "Choose a .safetensors upscale model, or convert the .pth file:  {convert}",
-    "upscaler-missing": f"Check the path, or add its folder to upscalers {_KNOWN}.",
+    "upscaler-missing": "Check the path, or add its folder:  {upscalers}",
     "lora-unknown": f"There are: {{found}}. G{_LORA}",
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
@@ -56,7 +54,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "repair-eight-bits": _APPLY,
     "repair-several-files": _APPLY,
 }
-"""Remedies that differ from the window's. {settings}: the settings file; the other names are commands."""
+"""Remedies that differ from the window's. Names that are no facts of the error are commands."""
 _OF_FINDINGS: Final[dict[FindingCode, str]] = {
     "attention-overflow": "Apply the cure, or use --upcast-cross-attention always.",
     "accumulation-overflow": "Apply the cure, or use --no-fp16-accumulation.",
@@ -76,7 +74,9 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
     if error.code not in _HERE:
         return remedy(error)
     commands = {
-        "settings": str(settings_file()),
+        "models": command_line("folders", "add", "FOLDER"),
+        "loras": command_line("folders", "add", "FOLDER", "--kind", "loras"),
+        "upscalers": command_line("folders", "add", "FOLDER", "--kind", "upscalers"),
         "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
         "check": command_line("check", "MODEL", "--apply"),
         "convert": command_line("convert", str(error.facts.get("path", "FILE"))),

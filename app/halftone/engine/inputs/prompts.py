@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from halftone.contract.limits import seed_after
 from halftone.contract.request import CheckInputs
 from halftone.contract.vocabulary import Depth
 from halftone.engine.inputs import made_up
@@ -76,7 +77,7 @@ def pictures_to_check(loaded: Loaded, inputs: CheckInputs, depth: Depth) -> list
         return [(_with_pictures(quickly_made(loaded, quick, inputs), loaded), inputs.seed)]
     prompts = [inputs.prompt] if inputs.prompt else [*own, *PROMPTS][: len(PROMPTS)]
     return [
-        (_with_pictures(_varied(replace(first, prompt=prompt), inputs, loaded, index), loaded), inputs.seed + index)
+        (_with_pictures(_varied(replace(first, prompt=prompt), inputs, loaded, index), loaded), seed_after(inputs.seed, index))
         for index, prompt in enumerate(prompts)
     ]
 

@@ -67,6 +67,9 @@ _GUIDANCES: Final = ("guidance_scale", "prior_guidance_scale", "max_guidance_sca
 """How pipelines call the guidance; that of two stages acts in the first, that of a video grows to its end."""
 _BY_TWO_CALLS: Final = "true_cfg_scale"
 """The guidance of a pipeline that is guided only with a negative prompt."""
+_GUIDED_FROM_ZERO: Final = ("ZImage", "Krea2", "Cosmos3")
+"""Pipelines that guide below 1, too."""
+_AS_ONE: Final = "Guidance: {0} acts as 1, so the negative prompt is not used. A1111 and ComfyUI would mix it in."
 _OF_PARTS: Final = ("_get_add_time_ids",)
 """Where pipelines compare their parts' configurations."""
 _OURS: Final = {
@@ -347,6 +350,19 @@ def _unheeded(pipe: Any, inputs: Inputs) -> list[Words]:
     return [said for asked, taken, said in given if asked and not taken] + _guided_by_two_calls(pipe, inputs)
 
 
+def _acts_as_one(pipe: Any, inputs: Inputs, facts: ModelFacts) -> list[Words]:
+    """Note a guidance below 1 where the pipeline compares with the negative prompt only above 1."""
+    guidance, accepted = inputs.guidance, _parameters(pipe)
+    if guidance is None or guidance >= 1 or guidance == facts.default_guidance or "negative_prompt" not in accepted:
+        return []
+    name = next((name for name in _guidances(pipe) if name in accepted), "")
+    read_by_unet = getattr(getattr(getattr(pipe, "unet", None), "config", None), "time_cond_proj_dim", None) is not None
+    read_by_transformer = name != _BY_TWO_CALLS and _BY_TWO_CALLS in accepted
+    others = read_by_unet or read_by_transformer or type(pipe).__name__.startswith(_GUIDED_FROM_ZERO)
+    compares = name in (*_GUIDANCES, _BY_TWO_CALLS) and not others
+    return [Words(_AS_ONE, (f"{guidance:g}",), about="guidance")] if compares else []
+
+
 def _guided_by_two_calls(pipe: Any, inputs: Inputs) -> list[Words]:
     """Note how a model is guided that needs a negative prompt, where there is none."""
     if inputs.negative is not None or _guidances(pipe) != (_BY_TWO_CALLS,):
@@ -458,7 +474,12 @@ def resolve(
     seed = _seed(request.seed, "seed", why)
     variation = _seed(request.variation_seed, "variation_seed", why) if request.variation_strength else 0
     prompt, negative = spoken(request, seed)
-    why += [*_defaults(request, pipe, inputs, start), *_unheeded(pipe, inputs), *_binned(facts, inputs)]
+    why += [
+        *_defaults(request, pipe, inputs, start),
+        *_unheeded(pipe, inputs),
+        *_acts_as_one(pipe, inputs, facts),
+        *_binned(facts, inputs),
+    ]
     if inputs.controls:
         given = [(control, picture_size(control.image)) for control in inputs.controls]
         why += [*resized_notes(given, _size(inputs, start)), *pose_notes(inputs.controls)]

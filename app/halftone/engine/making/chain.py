@@ -15,6 +15,7 @@ import msgspec
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GenerateReport, GuardEvent, ModelFacts, PictureFacts
+from halftone.contract.limits import seed_after
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
@@ -126,8 +127,8 @@ class Chain(ABC):
     def _one(self, index: int) -> PictureRequest:
         """What is asked of one picture of the batch, with its seeds."""
         asked = self._request
-        seed = (asked.seed or 0) + (0 if asked.variation_strength else index)
-        varied = (asked.variation_seed or 0) + index if asked.variation_strength else None
+        seed = seed_after(asked.seed or 0, 0 if asked.variation_strength else index)
+        varied = seed_after(asked.variation_seed or 0, index) if asked.variation_strength else None
         return msgspec.structs.replace(asked, seed=seed, variation_seed=varied)
 
     def _kept(self) -> Kept | None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport
+from halftone.contract.limits import seed_after
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, PictureSaving, StepDone
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.pictures.run_reasons import first_times
@@ -24,13 +25,13 @@ def pictures_of(request: PictureRequest) -> list[tuple[PictureRequest, tuple[Lor
     varies, other = request.variation_strength > 0, request.variation_seed
     if varies and other is None:
         other = secrets.randbelow(2**32)
-    seeds = [seed + (0 if varies else index) for index in range(request.batch)]
+    seeds = [seed_after(seed, 0 if varies else index) for index in range(request.batch)]
     found: list[tuple[PictureRequest, tuple[Lora, ...]]] = []
     for index, (own, loras) in enumerate(zip(seeds, drawn_loras(request, seeds), strict=True)):
         one = replace(
             request,
             seed=own,
-            variation_seed=other + index if varies and other is not None else other,
+            variation_seed=seed_after(other, index) if varies and other is not None else other,
             batch=1,
             output=_output(request.output, index),
             loras=(*request.loras, *loras),

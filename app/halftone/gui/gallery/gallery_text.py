@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from halftone.contract.facts import PictureFacts
+from halftone.contract.limits import seed_in
 from halftone.contract.request import PictureRequest, model_stem
 from halftone.gui import text
 from halftone.gui.create.picture.picture_details import elapsed
@@ -64,13 +65,14 @@ def _said_rows(said: Parameters) -> list[Row]:
     fields = said.fields
     guidance = tr("guidance {0}", fields["CFG scale"]) if "CFG scale" in fields else ""
     sampler = listed(*filter(None, (fields.get("Sampler", ""), fields.get("Schedule type", ""))))
-    seed = fields.get("Seed", "")
+    written = fields.get("Seed", "")
+    seed = seed_in(written)
     return [
         (tr("Model"), fields.get("Model", "")),
         (tr("Size"), fields.get("Size", "").replace("x", " × ")),
         (tr("Steps"), listed(*filter(None, (fields.get("Steps", ""), guidance)))),
         (tr("Sampler"), sampler),
-        (tr("Seed"), figures.group(int(seed)) if seed.isdecimal() and len(seed) < 19 else seed),
+        (tr("Seed"), written if seed is None else figures.group(seed)),
         (tr("Program"), _program(fields.get("Version", ""))),
     ]
 

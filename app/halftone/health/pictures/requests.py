@@ -3,15 +3,14 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.limits import OUTPAINT_RANGE, SIZE_MULTIPLE, SIZE_RANGE
 from halftone.contract.parameters import BY_FIELD, PARAMETERS, check_range
 from halftone.contract.request import CheckInputs, PictureRequest, UpscaleRequest
-from halftone.contract.vocabulary import PictureFormat
-from halftone.contract.wording import Words, either
+from halftone.contract.wording import Words
 from halftone.health.pictures.passes import check_passes
 from halftone.health.pictures.refiners import check_refiner
 from halftone.health.pictures.unfinished_pictures import check_kept, going_on
@@ -30,9 +29,9 @@ from halftone.library.prompts.wildcards import check_wildcards
 from halftone.library.sampler_options import check_sampler_options
 from halftone.library.tasks import needs_picture
 from halftone.library.videos import check_video, makes_videos
-from halftone.metadata.picture import ALLOWED, PICTURES, check_output, check_room_for_text
+from halftone.metadata.picture import ALLOWED, PICTURES, check_format, check_output, check_room_for_text
 from halftone.metadata.start_images import check_mask, picture_size
-from halftone.settings.picture_files import JPEG_XL_PACKAGE, check_there
+from halftone.settings.picture_files import check_there
 
 _IMAGE_ENDINGS: Final = (*PICTURES, ".bmp", ".tif", ".tiff")
 _SEEDS: Final = ("seed", "variation_seed")
@@ -94,19 +93,11 @@ def check_request(request: PictureRequest, facts: ModelFacts | None = None) -> N
 def _check_saving(request: PictureRequest, prompts: str) -> None:
     """Raise HalftoneError setting-bad-value or prompt-too-long where the format cannot be written or cannot hold the prompts."""
     kind = request.saving.picture_format
-    _check_format(kind)
+    check_format(kind)
     if request.saving.save_metadata:
         output = request.output
         named = output is not None and Path(output).suffix.lower() in ALLOWED and not os.path.isdir(output)
         check_room_for_text(Path(output if output is not None and named else f"picture.{kind}"), prompts)
-
-
-def _check_format(kind: PictureFormat) -> None:
-    if f".{kind}" not in PICTURES:
-        writable = either(*(name for name in get_args(PictureFormat) if f".{name}" in PICTURES))
-        value = Words("{0} without the Python package {1}", (kind, JPEG_XL_PACKAGE))
-        allowed = Words("{0}, or install the package", (writable,))
-        raise HalftoneError("setting-bad-value", name=Words("Picture format"), value=value, allowed=allowed)
 
 
 def check_now(request: PictureRequest, facts: ModelFacts | None = None) -> None:
@@ -122,7 +113,7 @@ def check_upscale(request: UpscaleRequest) -> None:
     """Raise HalftoneError for an upscale request that cannot work: upscaler-*, model-truncated, model-bad-header,
     image-unreadable, setting-bad-value, output-*, disk-full. Only the model tells the size of the result.
     """
-    _check_format(request.saving.picture_format)
+    check_format(request.saving.picture_format)
     if not is_upscale_model(request.upscaler):
         raise HalftoneError("upscaler-missing", path=request.upscaler)
     check_upscaler(request.upscaler)

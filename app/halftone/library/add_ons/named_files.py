@@ -10,7 +10,7 @@ from halftone.contract.error_codes import ErrorCode
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.files.folder import INDEX, read_json, read_part
-from halftone.library.files.header import Header
+from halftone.library.files.header import Header, refuse_misnamed
 from halftone.library.models import PICKLES
 from halftone.settings.disk import unread_words
 
@@ -19,11 +19,14 @@ _IS_PICKLE: Final = Words("it is a pickle file, which can run code; Halftone doe
 
 @contextmanager
 def reading(path: str, missing: ErrorCode, unfit: ErrorCode) -> Generator[Path]:
-    """The path, to be read in the block. Raises HalftoneError `missing`, or `unfit` for a pickle and for the system's refusal."""
+    """The path, to be read in the block. Raises HalftoneError `missing`, `unfit` for a pickle and for the system's refusal, or as
+    `refuse_misnamed`.
+    """
     place = Path(path)
-    if place.suffix.lower() in PICKLES and os.path.exists(place):
-        raise HalftoneError(unfit, path=path, detail=_IS_PICKLE)
     try:
+        if place.suffix.lower() in PICKLES and os.path.exists(place):
+            refuse_misnamed(place)
+            raise HalftoneError(unfit, path=path, detail=_IS_PICKLE)
         yield place
     except FileNotFoundError as error:
         raise HalftoneError(missing, path=path) from error

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from halftone.contract.errors import HalftoneError
@@ -22,6 +23,7 @@ from halftone.library.add_ons.inversions import (
     without_names,
 )
 from halftone.library.families.known_families import reads_in_chunks
+from halftone.library.files.header import refuse_misnamed
 from halftone.library.index.tidying import folder_shelf
 from halftone.library.prompts.comfyui_words import embedding_in
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
@@ -42,26 +44,51 @@ def check_named(
     rules: Rules,
     folders: Iterable[str] = (),
 ) -> None:
-    """Raise HalftoneError for an embedding that texts in ComfyUI's syntax name and that neither is among the files nor stands in
-    a LoRA: inversion-unknown; inversion-other-base for a model that does not support it; model-pickle. folders: where one that
-    cannot be used is looked for, to say so.
+    """Raise HalftoneError for the first of `missing_named`."""
+    if (error := next(missing_named(texts, files, loras, model, rules, folders), None)) is not None:
+        raise error
+
+
+def missing_named(
+    texts: Iterable[str],
+    files: Iterable[str],
+    loras: Iterable[Lora],
+    model: ModelFacts,
+    rules: Rules,
+    folders: Iterable[str] = (),
+) -> Iterator[HalftoneError]:
+    """An error for each embedding that texts in ComfyUI's syntax name and that neither is among the files nor stands in a LoRA:
+    inversion-unknown; inversion-other-base for a model that does not support it; model-pickle. folders: where one that cannot be
+    used is looked for, to say so.
     """
-    unknown = unknown_names(texts, map(inversion_name, files), rules)
+    unknown, places = unknown_names(texts, map(inversion_name, files), rules), tuple(folders)
     bundled = _bundled(loras) if unknown else frozenset[str]()
-    name = next((name for name in unknown if name.casefold() not in bundled), None)
-    if name is None:
-        return
+    return (_why_missing(name, model, places) for name in unknown if name.casefold() not in bundled)
+
+
+def _why_missing(name: str, model: ModelFacts, folders: tuple[str, ...]) -> HalftoneError:
     facts = {"name": name, "model": model.name, "family": model.family}
     if not reads_in_chunks(model.family):
-        raise HalftoneError("inversion-other-base", detail=why_not(None, ()), **facts)
+        return HalftoneError("inversion-other-base", detail=why_not(None, ()), **facts)
     for path in small_files(folders):
         one = read_or_none(path) if inversion_name(path).casefold() == name.casefold() else None
         if one is not None:
-            raise HalftoneError("inversion-other-base", detail=why_not(one, encoder_widths(model)), **facts)
+            return HalftoneError("inversion-other-base", detail=why_not(one, encoder_widths(model)), **facts)
     for path in small_files(folders, _PICKLES):
         if inversion_name(path).casefold() == name.casefold():
-            raise HalftoneError("model-pickle", path=path)
-    raise HalftoneError("inversion-unknown", name=name, model=model.name)
+            return _misnamed(path) or HalftoneError("model-pickle", path=path)
+    return HalftoneError("inversion-unknown", name=name, model=model.name)
+
+
+def _misnamed(path: str) -> HalftoneError | None:
+    """The error of a file that is called a pickle and is none."""
+    try:
+        refuse_misnamed(Path(path))
+    except HalftoneError as error:
+        return error
+    except OSError:
+        return None
+    return None
 
 
 def _bundled(loras: Iterable[Lora]) -> frozenset[str]:
@@ -121,7 +148,7 @@ def _in_folders(
                 yield path, name
 
     for path, name in named(_PICKLES):
-        if folder_shelf(path) not in _MAY_HOLD:
+        if folder_shelf(path) not in _MAY_HOLD or _misnamed(path) is not None:
             continue
         yield (
             name,

@@ -12,7 +12,7 @@ import msgspec
 from halftone.contract.errors import HalftoneError
 from halftone.contract.limits import SIZE_MULTIPLE
 from halftone.contract.wording import Words
-from halftone.library.files.header import Header, TensorInfo, read_header
+from halftone.library.files.header import Header, TensorInfo, read_header, refuse_misnamed
 from halftone.settings.regular_files import read_json_bytes, read_once
 
 INDEX: Final = "model_index.json"
@@ -124,6 +124,7 @@ def _weights(root: Path, name: str, config: Mapping[str, object]) -> tuple[str, 
         return variant, [(folder / file, read_header(folder / file))] if file.endswith(_SAFE) else _shards(root, name, file)
     pickles = [file for file in files if file.endswith(_PICKLES)]
     if pickles:
+        refuse_misnamed(folder / pickles[0])
         raise HalftoneError("model-pickle", path=str(folder / pickles[0]))
     raise _missing(root, Words("weights of {0} (a .safetensors file)", (name,)))
 
@@ -159,6 +160,7 @@ def _shards(root: Path, name: str, index: str) -> list[tuple[Path, Header]]:
         if path.parent != root / name or not os.path.isfile(path):
             raise _missing(root, f"{name}/{file}")
         if path.suffix != _SAFE:
+            refuse_misnamed(path)
             raise HalftoneError("model-pickle", path=str(path))
         header = read_header(path)
         if lost := tensors - {tensor.name for tensor in header.tensors}:

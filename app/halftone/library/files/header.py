@@ -285,13 +285,34 @@ def _refuse_gaps(path: Path, tensors: list[TensorInfo], base: int) -> None:
             raise _bad(path, Words("{0} bytes before tensor {1} belong to no tensor", (gap, quoted(tensor.name))))
 
 
-_NO_SAFETENSORS: Final[tuple[tuple[bytes, Words], ...]] = (
-    (b"version ", Words("it is a Git LFS pointer, not the file")),
-    (b"<!DOCTYP", Words("it is a web page, not a model")),
-    (b"<!doctyp", Words("it is a web page, not a model")),
-    (b"<html", Words("it is a web page, not a model")),
-    (b"GGUF", Words("it is a GGUF file under another name")),
+_OTHERS: Final[tuple[tuple[re.Pattern[bytes], Words], ...]] = (
+    (re.compile(rb"version "), Words("it is a Git LFS pointer, not the file")),
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctyp|html)", re.IGNORECASE), Words("it is a web page, not a model")),
+    (re.compile(rb"GGUF"), Words("it is a GGUF file under another name")),
 )
+"""How files begin that are no models of this form."""
+_TEXT: Final = Words("it is a text file under another name")
+_PICKLED_TEXT: Final = re.compile(rb"PK|[(\]}]|[IL]-?[0-9]|c[\w.]+\n")
+"""How a zip file begins, and a pickle of protocol 0, which is text."""
+_BEGINNING: Final = 512
+
+
+def refuse_misnamed(path: Path) -> None:
+    """Raise HalftoneError file-empty or model-bad-header for a file called a pickle that begins as something else, OSError where
+    it cannot be read.
+    """
+    with open_regular(path) as file:
+        first = file.read(_BEGINNING)
+    if not first:
+        raise HalftoneError("file-empty", path=str(path))
+    if (what := _other_kind(first)) is not None and not _PICKLED_TEXT.match(first):
+        raise _bad(path, what)
+
+
+def _other_kind(first: bytes) -> Words | None:
+    """What a file is that begins so, None for what shows nothing."""
+    known = next((what for begins, what in _OTHERS if begins.match(first)), None)
+    return _TEXT if known is None and _is_text(first) else known
 
 
 def _is_text(first: bytes) -> bool:
@@ -307,11 +328,8 @@ def _refuse_length(path: Path, first: bytes, length: int) -> NoReturn:
     """Name the kind of file whose first eight bytes are no possible length."""
     if first.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         raise HalftoneError("model-pickle", path=str(path))
-    for start, what in _NO_SAFETENSORS:
-        if first.startswith(start):
-            raise _bad(path, what)
-    if _is_text(first):
-        raise _bad(path, Words("it is a text file under another name"))
+    if (what := _other_kind(first)) is not None:
+        raise _bad(path, what)
     exponent = math.log10(length)
     said = str(length) if exponent < 12 else f"10^{exponent:.0f}"
     raise _bad(path, Words("it claims to be {0} bytes long, and Halftone reads headers of up to {1}", (said, str(MAX_HEADER))))

@@ -12,7 +12,7 @@ from halftone.contract.request import add_on_name
 from halftone.library.families.recognise import Kind, Recognised, folder_name, recognise
 from halftone.library.files.folder import INDEX, read_part
 from halftone.library.files.gguf_header import read_any
-from halftone.library.files.header import Header
+from halftone.library.files.header import Header, refuse_misnamed
 from halftone.library.index.descriptions import NOTHING, Description, described
 from halftone.library.index.walk import PICKLES, Found
 from halftone.library.models import ENDINGS, describe, facts_of, fingerprint_of
@@ -107,9 +107,10 @@ class Read(NamedTuple):
 def read(found: Found) -> Read:
     """Read a file's header, and what is written beside it. A file that cannot be read keeps its place with the reason."""
     path = Path(found.path)
-    if path.suffix.lower() in PICKLES and os.path.isfile(path):
-        return Read(Entry(path=found.path, name=path.stem, size=found.size, pickle=True, description=_described(found, {})))
     try:
+        if path.suffix.lower() in PICKLES and os.path.isfile(path):
+            refuse_misnamed(path)
+            return Read(Entry(path=found.path, name=path.stem, size=found.size, pickle=True, description=_described(found, {})))
         return _folder(found) if os.path.isdir(path) else _file(found)
     except HalftoneError as error:
         facts = error.as_facts()

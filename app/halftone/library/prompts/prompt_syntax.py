@@ -54,6 +54,10 @@ _COMFY_ESCAPE: Final = (("\\)", "\0\1"), ("\\(", "\0\2"))
 """A bracket that is a letter -> its place while the others are read."""
 _BESIDE: Final = 20
 """Letters that are shown beside a bracket."""
+_FIRST_WORD: Final = re.compile(r"\s*\S+")
+_LAST_WORD: Final = re.compile(r"\S+\s*\Z")
+_MOST_SIGNS: Final = 8
+"""Brackets that are named one by one."""
 _PARTNER: Final = {")": "(", "]": "["}
 
 
@@ -479,9 +483,13 @@ def notes(texts: tuple[str, ...], *, weights: bool, rules: Rules = OWN, literal:
         found.append(
             Words("This model reads one prompt for all steps: of what changes with the step it reads what stands first.")
         )
-    unmatched = (left for text in texts for left in _left_open(text)) if rules.syntax is Syntax.HALFTONE else iter(())
-    if left := next(unmatched, None):
-        found.append(Words("Unmatched bracket read as text: “{0}”.", (left,)))
+    unmatched = [left for text in texts for left in _left_open(text)] if rules.syntax is Syntax.HALFTONE else []
+    if len(unmatched) == 1:
+        found.append(Words("Unmatched {0} read as text: “{1}”.", unmatched[0]))
+    elif unmatched:
+        signs = [sign for sign, _ in unmatched]
+        shown = " ".join(signs[:_MOST_SIGNS]) + (" …" if len(signs) > _MOST_SIGNS else "")
+        found.append(Words("Unmatched {0} read as text, the first in “{1}”.", (shown, unmatched[0][1])))
     if rules.syntax is not Syntax.COMFYUI:
         found += _uncomposed(texts, weights=weights)
     if weight := next((match[0] for text in texts for match in _FULL_WIDTH.finditer(text)), None):
@@ -500,8 +508,8 @@ def _uncomposed(texts: tuple[str, ...], *, weights: bool) -> Iterator[Words]:
         yield Words("AND is read as a word: this model's text encoder does not support prompts composed of several.")
 
 
-def _left_open(text: str) -> Iterator[str]:
-    """Brackets without a partner, each with the words beside it; a smiley is none."""
+def _left_open(text: str) -> Iterator[tuple[str, str]]:
+    """(bracket, the bracket with the word beside it) of each without a partner; a smiley is none."""
     pieces: list[str] = _PIECE.findall(text)
     pairs = _pairs(pieces)
     matched = {*pairs, *pairs.values()}
@@ -512,4 +520,7 @@ def _left_open(text: str) -> Iterator[str]:
         after = pieces[index + 1] if index + 1 < len(pieces) else ""
         after = "" if after in _SIGNS else after
         before = "" if before in _SIGNS else before
-        yield piece + after[:_BESIDE].rstrip() if piece in ("(", "[") else before[-_BESIDE:].lstrip() + piece
+        opens = piece in ("(", "[")
+        word = _FIRST_WORD.match(after) if opens else _LAST_WORD.search(before)
+        beside = word[0] if word is not None else ""
+        yield piece, piece + beside[:_BESIDE] if opens else beside[-_BESIDE:] + piece

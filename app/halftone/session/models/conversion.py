@@ -13,7 +13,7 @@ import msgspec
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.library.families.recognise import recognise
-from halftone.library.files.header import quoted, read_header
+from halftone.library.files.header import quoted, read_header, refuse_misnamed
 from halftone.library.models import PICKLES
 from halftone.session.events import Noted, Replaced
 from halftone.session.models import confined
@@ -72,10 +72,15 @@ def convert(source: str, folder: Path | None = None, heard: Callable[[int, int],
 
 
 def _refuse_other_files(opened: BinaryIO, file: Path) -> None:
-    """Files that are no pickles by name and by content. Raises HalftoneError pickle-not; one called a pickle may be damaged."""
+    """Files that are no pickles by name and by content. Raises HalftoneError pickle-not, and as `refuse_misnamed`; one called a
+    pickle may be damaged.
+    """
     ending, begins = file.suffix.lower(), opened.read(2)
     opened.seek(0)
-    if ending in PICKLES or begins.startswith((b"PK", b"\x80")):
+    if ending in PICKLES:
+        refuse_misnamed(file)
+        return
+    if begins.startswith((b"PK", b"\x80")):
         return
     what = Words("a safetensors file already") if ending == ".safetensors" else Words("not a pickle file")
     raise HalftoneError("pickle-not", path=str(file), what=what)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import ErrorFacts
+from halftone.contract.limits import seed_in
 from halftone.contract.wording import Words
 from halftone.gallery.facts import ALL, FAVOURITE, Query, Row
 from halftone.metadata.reading import Parameters
@@ -73,8 +74,7 @@ class Detail:
         """The seed that makes it again, None where it is not known."""
         if self.made is not None:
             return self.made.facts.seed
-        seed = self.said.fields.get("Seed", "") if self.said is not None else ""
-        return int(seed) if seed.isdecimal() and len(seed) < 19 else None
+        return None if self.said is None else seed_in(self.said.fields.get("Seed", ""))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

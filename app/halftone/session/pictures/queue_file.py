@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from halftone.contract.facts import PictureFacts
+from halftone.contract.limits import seed_after
 from halftone.contract.messages import Generate, JobCommand, Upscale
 from halftone.contract.request import PictureRequest
 from halftone.session.pictures.grid import Cell, Grid
@@ -116,6 +117,6 @@ def rest(command: JobCommand, last: PictureFacts) -> JobCommand | None:
         return None
     request = replace(command.request, batch=command.request.batch - done)
     if request.variation_strength > 0:
-        other = None if last.variation_seed is None else last.variation_seed + 1
+        other = None if last.variation_seed is None else seed_after(last.variation_seed, 1)
         return replace(command, request=replace(request, seed=last.seed, variation_seed=other))
-    return replace(command, request=replace(request, seed=last.seed + 1))
+    return replace(command, request=replace(request, seed=seed_after(last.seed, 1)))

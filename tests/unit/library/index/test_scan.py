@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.headers import header, write_sparse
 from tests.helpers.model_files import write_folder
 
+from halftone.contract.errors import sentence
 from halftone.library.index.entries import Entry
 from halftone.library.index.hashing import file_hashes, hash_files
 from halftone.library.index.scan import outermost, scan
@@ -37,22 +38,27 @@ def library(root: Path) -> Path:
 
 def test_a_first_scan_recognises_everything_there_is(tmp_path: Path) -> None:
     root = library(tmp_path / "models")
+    (root / "page.pt").write_bytes(b"<!doctype html>")
     with Index(tmp_path / "index.sqlite") as index:
         (found,) = scan(index, [str(root)])
         entries = listed(index, root)
-    assert (found.files, found.read, found.gone, found.offline) == (5, 5, 0, False)
+    assert (found.files, found.read, found.gone, found.offline) == (6, 6, 0, False)
     assert {name: entry.kind for name, entry in entries.items()} == {
         "style.safetensors": "LoRA",
         "word.safetensors": "embedding",
         "whole": "checkpoint",
         "old.ckpt": "unknown",
         "broken.safetensors": "unknown",
+        "page.pt": "unknown",
     }
     assert entries["style.safetensors"].family == "Stable Diffusion 1.x"
     assert entries["style.safetensors"].rank == 8
     assert entries["old.ckpt"].pickle
     assert (error := entries["broken.safetensors"].error) is not None
     assert error.code == "not-safetensors"
+    assert (error := entries["page.pt"].error) is not None
+    assert "it is a web page" in sentence(error)
+    assert not entries["page.pt"].pickle
 
 
 def test_a_second_scan_reads_only_what_changed(tmp_path: Path) -> None:

@@ -294,7 +294,8 @@ class _SeedEdit(QLineEdit):
 
 class _SeedValidator(QValidator):
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
-        digits = all(character.isdigit() or character.isspace() for character in text) and len(text) < 26
+        longest = len(figures.group(SEED_RANGE[1]))
+        digits = all(character.isdigit() or character.isspace() for character in text) and len(text) <= longest
         fine = digits or text.strip() in ("-", str(RANDOM_SEED))
         return (QValidator.State.Acceptable if fine else QValidator.State.Invalid), text, position
 
