@@ -198,7 +198,7 @@ class Refining(Chain):
             )
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
-        scheduler = make_scheduler(loaded.native_scheduler, request.sampler)
+        scheduler = make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family)
         if isinstance(scheduler, SolverScheduler) and scheduler.is_adaptive:
             used = Words("{0} together with a refiner", (sampler_name(scheduler),))
             raise _refused(Words("Sampler"), used, Words("another sampler: this one finds its steps while it runs"))

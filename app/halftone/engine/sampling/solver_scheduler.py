@@ -34,11 +34,14 @@ from halftone.engine.sampling.sigma_schedules import (
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
 from halftone.engine.sampling.thresholding import Thresholding, thresholded
+from halftone.library.families.known_families import KOLORS, REFINER, SDXL
 from halftone.library.sampler_options import check_sigma_ends
 from halftone.library.samplers import SIGMA_ENDS
 
 _OF_FLOW: Final[dict[str, Schedule]] = {"Beta": beta_of_times, "KL Optimal": kl_optimal}
 """For flow models these names mean what ComfyUI computes: A1111 has no flow models."""
+_LIKE_SDXL: Final = (SDXL.name, REFINER.name, KOLORS.name)
+"""Families that take the steps that were found for SDXL: its own refiner, and one with its UNet."""
 _BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
 """Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
@@ -217,7 +220,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         if self._rho and self._schedule in _BENT:
             return partial(_BENT[self._schedule], rho=self._rho)
         if self._schedule == "Align Your Steps":
-            return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
+            kind = "SDXL" if self._family in _LIKE_SDXL else self._family
+            return align_your_steps(ALIGN_YOUR_STEPS.get(kind, ALIGN_YOUR_STEPS["SD 1.5"]))
         return (_OF_FLOW if self._flow else {}).get(self._schedule) or SCHEDULES.get(self._schedule, normal)
 
     @property
