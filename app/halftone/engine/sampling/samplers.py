@@ -61,12 +61,18 @@ def _named(kind: str, *, flow: bool) -> tuple[tuple[str, Mapping[str, OptionValu
     return tuple((name, options) for name, own, options in found if own == kind)
 
 
-def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS, family: str = "") -> Any:
+def make_scheduler(
+    native: Any,
+    wanted: str | None,
+    options: Mapping[str, OptionValue] = NO_OPTIONS,
+    family: str = "",
+    part: tuple[int, int] | None = None,
+) -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. options: of a request;
-    the sampler's go into its configuration. family: of the model; some schedules were measured for each. Raises
-    setting-bad-value.
+    the sampler's go into its configuration. family: of the model; some schedules were measured for each. part: of the steps that
+    the samplers of Halftone make, first and end. Raises setting-bad-value.
     """
-    scheduler = _with_settings(_made(native, wanted, family), options)
+    scheduler = _with_settings(_made(native, wanted, family, part), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
         scheduler.scale_noise = _Method(scheduler, lambda own, sample, timestep, noise: own.add_noise(sample, noise, timestep))
@@ -128,7 +134,7 @@ def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> in
     return 0 if bool(times[0] == timestep) else type(scheduler).index_for_timestep(scheduler, timestep, *schedule, **named)
 
 
-def _made(native: Any, wanted: str | None, family: str) -> Any:
+def _made(native: Any, wanted: str | None, family: str, part: tuple[int, int] | None) -> Any:
     if wanted is None or wanted.lower() in (
         sampler_name(native).lower(),
         type(native).__name__.removesuffix("Scheduler").lower(),
@@ -141,7 +147,7 @@ def _made(native: Any, wanted: str | None, family: str) -> Any:
         raise unfit(wanted, names)
     kind, options = scheduler_of(called, flow=flow)
     if kind == OWN:
-        return SolverScheduler.from_config(native.config, **options, family=family)
+        return SolverScheduler.from_config(native.config, **options, family=family, part=part)
     return getattr(diffusers, kind).from_config(native.config, **options)
 
 
@@ -229,6 +235,9 @@ def _whole_steps(pipe: Any, kind: Any, names: list[str], *given: Any, **named: A
     """names: of the arguments of `get_timesteps`."""
     asked = dict(zip(names, given, strict=False)) | named
     timesteps, left = kind.get_timesteps(pipe, **asked)
+    if asked.get("denoising_start") is not None and pipe.scheduler.config.get("part"):  # it has the refiner's steps alone
+        pipe.scheduler.set_begin_index()
+        return pipe.scheduler.timesteps, len(pipe.scheduler.timesteps)
     left_out = asked["num_inference_steps"] - left
     if isinstance(pipe.scheduler, SolverScheduler) and asked.get("denoising_start") is None:  # a refiner goes on in its base's
         pipe.scheduler.begin_after(left_out)

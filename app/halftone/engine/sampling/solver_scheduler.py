@@ -83,7 +83,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
     discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
     DPM2; threshold_options: of dynamic
-    thresholding, by their names in a request; the rest as in diffusers' schedulers, whose configurations it takes.
+    thresholding, by their names in a request; part: the first step that it makes and the one before which it ends, None for all; the
+    rest as in diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -117,6 +118,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_tmin: float = 0.0,
         s_tmax: float = 0.0,
         threshold_options: Mapping[str, float] | None = None,  # noqa: ARG002 - read from the configuration
+        part: Sequence[int] | None = None,
     ) -> None:
         self.guidance = 1.0
         """The pipeline's guidance in this step, which dynamic thresholding needs."""
@@ -132,6 +134,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._ends = sigma_min, sigma_max
         self._rho = rho
         self._churn = s_churn, s_tmin, s_tmax or math.inf
+        self._part = part
         self._drops = SOLVERS[solver].drops_penultimate or bool(discard_penultimate)
         betas = (num_train_timesteps, beta_start, beta_end, beta_schedule, trained_betas)
         self.trained_table = None if use_flow_sigmas else _trained_table(betas, rescale_betas_zero_snr)
@@ -166,7 +169,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """
         steps = len(sigmas) if num_inference_steps is None else num_inference_steps
         levels = self._spacing()(self._bounded(self._trained(mu)), steps + self._drops)
-        self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if self._drops else levels)], mu
+        begin, end = self._part if self._part and self._part[1] <= steps else (0, steps)
+        self._whole = [float(level) for level in (without_penultimate(levels) if self._drops else levels)][begin : end + 1]
+        self._mu = mu
         self.num_inference_steps = steps
         self._lay(0, device)
 
