@@ -176,8 +176,8 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second model for the last steps of a picture. path: folder or file; at: where it begins, as a share from 0 to 1. by_steps:
-    a share of the steps, as in ComfyUI; else of the noise levels, as in diffusers and A1111.
+    """A second model for the last steps of a picture. path: folder or file; at: where it begins, as a share from 0 to 1.
+    by_steps: a share of the steps, as in ComfyUI; else of the noise levels, as in diffusers and A1111.
     """
 
     path: str

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from halftone.contract.errors import HalftoneError
 from halftone.contract.request import Refiner
 from halftone.contract.wording import Words
+from halftone.engine.sampling.dpm_solvers import without_end
 from halftone.engine.sampling.samplers import sampler_name
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.solver_table import SOLVERS
@@ -16,7 +17,7 @@ _SECOND_ORDER: Final = 2
 
 class Division(NamedTuple):
     """begun, left: calls of the base and of the refiner. at: the share of the noise levels at which diffusers' pipelines divide.
-    steps: of the whole schedule; step: the refiner's first one, where the schedulers of both make their own steps alone, else None.
+    steps: of the whole schedule; step: the refiner's first one, where the schedulers of both make their own steps alone.
     """
 
     begun: int
@@ -37,14 +38,19 @@ def divided(scheduler: Any, steps: int, refiner: Refiner) -> Division:
     if not 0 < step < steps:
         calls = len(scheduler.timesteps)
         return Division(0 if step == 0 else calls, calls if step == 0 else 0, refiner.at, steps)
+    if not _goes_through(scheduler, steps):
+        raise _unfit(scheduler, Words("another sampler: the steps of this one cannot be divided"))
     if isinstance(scheduler, SolverScheduler):
-        solver = SOLVERS[scheduler.config["solver"]]
-        if solver.path is with_restarts:
-            raise _unfit(scheduler, Words("another sampler: this one makes some steps again"))
-        if not solver.begins_at_one:
-            begun, left = (_calls(scheduler, steps, part) for part in ((0, step), (step, steps)))
-            return Division(begun, left, refiner.at, steps, step)
+        begun, left = (_calls(scheduler, steps, part) for part in ((0, step), (step, steps)))
+        return Division(begun, left, refiner.at, steps, step)
     return _by_noise(scheduler, steps, _share_of(scheduler, step))
+
+
+def _goes_through(scheduler: Any, steps: int) -> bool:
+    """Whether it makes the schedule's steps one after the other: Restart makes some again, DDIM CFG++ leaves out the last."""
+    if isinstance(scheduler, SolverScheduler):
+        return SOLVERS[scheduler.config["solver"]].path not in (with_restarts, without_end)
+    return len(scheduler.timesteps[:: getattr(scheduler, "order", 1)]) == steps
 
 
 def _calls(scheduler: SolverScheduler, steps: int, part: tuple[int, int]) -> int:

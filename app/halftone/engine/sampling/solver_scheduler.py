@@ -83,8 +83,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
     discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
     DPM2; threshold_options: of dynamic
-    thresholding, by their names in a request; part: the first step that it makes and the one before which it ends, None for all; the
-    rest as in diffusers' schedulers, whose configurations it takes.
+    thresholding, by their names in a request; part: the steps that it makes, first and end, None for all; the rest as in
+    diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
