@@ -23,6 +23,7 @@ from halftone.contract.parameters import BY_FIELD, NOISE_SEED_DELTA, OPTION_PARA
 from halftone.contract.request import LANCZOS, LATENT, Hires, Lora, OptionValue, PictureRequest, Refiner
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.health.pictures.passes import part_of_schedule
+from halftone.health.pictures.refiners import share_of_a1111, switches_by_steps
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
@@ -38,6 +39,7 @@ from halftone.library.samplers import begins_without_noise, by_diffusers, sample
 from halftone.metadata.comfy import PROGRAM as COMFYUI
 from halftone.metadata.other_programs import INVOKE
 from halftone.metadata.parameters import (
+    BY_STEPS,
     CONTENT_NAMES,
     EMBEDDINGS,
     EMPTY_NEGATIVE,
@@ -322,8 +324,15 @@ class _Reader:
         if not wanted or found is None:
             return None
         del self._fields["Refiner"]
-        at = self._number("refiner.at")
-        return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
+        by_steps = switches_by_steps(self._said)
+        if self._fields.get(BY_STEPS) == "True":
+            del self._fields[BY_STEPS]
+        at = self._number("refiner.at", Refiner(path="").at)
+        if by_steps and _is_of_a1111(self._said):
+            steps = self._said.fields.get("Steps", "")
+            begun = self._said.fields.get("Denoising strength", "") if self._now.image is not None else ""
+            at = share_of_a1111(at, _whole(steps, STEPS_RANGE) or 1, _number(begun, STRENGTH_RANGE))
+        return Refiner(path=found.path, at=at, by_steps=by_steps)
 
     def _hires_size(self, width: int | None, height: int | None) -> float | None:
         """The scale that covers the size; a size of another aspect is left over, as A1111 cuts what is beyond it."""
