@@ -397,6 +397,10 @@ def test_a_switch_by_steps_is_written_so_that_a1111_begins_at_the_same_step(at: 
         assert fields["Refiner switch by sampling steps"] == "True"
         assert math.ceil(float(fields["Refiner switch at"]) * steps) == wanted.first_step(steps)
         assert round(float(fields["Refiner switch at"]) * steps) == wanted.first_step(steps)
+    refiner = msgspec.structs.replace(TINY, id="/m/r", path="/m/r", name="r", family="SDXL refiner")
+    again = taken(a1111_text(resolved(refiner=wanted, steps=30), picture), known=Known(models=(refiner,))).request.refiner
+    assert again is not None
+    assert (again.by_steps, again.first_step(30)) == (True, wanted.first_step(30))
 
 
 def test_our_own_text_makes_the_same_request() -> None:

@@ -33,7 +33,6 @@ KINDS: dict[str, tuple[ResolvedRequest, PictureFacts]] = {
     "Hires. fix of latents": _two(negative="ink", hires=Hires(scale=1.5, strength=0.5)),
     "Hires. fix by a model": _two(hires=Hires(upscaler="/u/4x, ultra.safetensors", steps=12, strength=0.35)),
     "a refiner": _two(refiner=Refiner(path="/m/refiner.safetensors", at=0.75)),
-    "a refiner by steps": _two(refiner=Refiner(path="/m/refiner.safetensors", at=0.75, by_steps=True)),
     "LoRAs": _one(negative="ink", loras=(Lora(path="/l/ink v2.safetensors", weight=0.8), Lora(path="/l/glow.safetensors"))),
     "a ControlNet": _one(
         negative="ink",
