@@ -352,7 +352,7 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
         "How much to change, from 0 to 1. Default: 0.7 with latent, else 0.4.", ("Hires denoising strength",),
         STRENGTH_RANGE, 0.05),
     Parameter("refiner.at", float, Words("Refiner switch point"), ("--refiner-at",),
-        "Fraction of the steps after which it runs, from 0.01 to 0.99. Default: 0.8.", ("Refiner switch at",),
+        "How far the base model goes, from 0.01 to 0.99. Default: 0.8.", ("Refiner switch at",),
         REFINER_AT_RANGE, 0.01),
 )
 # fmt: on

@@ -177,10 +177,17 @@ class Hires(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Refiner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second model for the last steps of a picture. path: folder or file; at: its first step, as a share from 0 to 1."""
+    """A second model for the last steps of a picture. path: folder or file; at: where it begins, as a share from 0 to 1.
+    by_steps: a share of the steps, as in ComfyUI; else of the noise levels, as in diffusers and A1111.
+    """
 
     path: str
     at: float = 0.8
+    by_steps: bool = False
+
+    def first_step(self, steps: int) -> int:
+        """Its first step, from 0, of so many by its share of the steps."""
+        return round(self.at * steps)
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ a colon or a newline is quoted as JSON.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, cast
@@ -29,6 +30,7 @@ from halftone.contract.request import (
     BY_DIFFUSERS,
     Control,
     Lora,
+    Refiner,
     ResolvedRequest,
     file_name,
     model_stem,
@@ -48,6 +50,7 @@ K_DIFFUSION: Final = "k-diffusion"
 EMBEDDINGS: Final = "Embeddings"
 OPTIONS: Final = "Options"
 """Other arguments of the pipeline, as a JSON object."""
+BY_STEPS: Final = "Refiner switch by sampling steps"
 ONLY_MASKED: Final = "Only masked"
 RESIZE_NAMES: Final[dict[Resize, str]] = {
     "stretch": "Just resize",
@@ -132,7 +135,7 @@ def _later_passes(request: ResolvedRequest, picture: PictureFacts) -> dict[str, 
     if len(picture.passes) < _PASSES:
         return {}
     if hires is None:
-        return {} if refiner is None else {"Refiner": refiner.name, **_said(request, "refiner.at")}
+        return {} if refiner is None else _refiner(refiner, request)
     strength = "start.strength" if request.image is None else "hires.strength"  # A1111 has one name for the two
     return {
         BY_FIELD[strength].keys[0]: None if hires.strength is None else number_text(hires.strength),
@@ -140,6 +143,16 @@ def _later_passes(request: ResolvedRequest, picture: PictureFacts) -> dict[str, 
         "Hires steps": str(hires.steps or request.steps),
         "Hires upscaler": hires.upscaler_name,
     }
+
+
+def _refiner(refiner: Refiner, request: ResolvedRequest) -> dict[str, str | None]:
+    """By steps, A1111 switches at the first one that is not before the share, so the share is that of this step, rounded down."""
+    said = {"Refiner": refiner.name, **_said(request, "refiner.at")}
+    if not refiner.by_steps:
+        return said
+    step, key = refiner.first_step(request.steps), BY_FIELD["refiner.at"].keys[0]
+    exact = math.ceil(refiner.at * request.steps) == step
+    return said | {BY_STEPS: "True"} | ({} if exact else {key: number_text(math.floor(step / request.steps * 1e4) / 1e4)})
 
 
 def _start(request: ResolvedRequest) -> dict[str, str | None]:

@@ -47,6 +47,7 @@ BOUND: dict[str, Callable[[CreateForm], QWidget]] = {
     "hires.scale": lambda form: opened(form.hires_part).scale,
     "hires.upscaler": lambda form: opened(form.hires_part).upscaler,
     "refiner_at": lambda form: opened(form.refiner_part).at,
+    "refiner_by_steps": lambda form: opened(form.refiner_part).by_steps,
     "variation_strength": lambda form: opened(form.variation_part).strength,
     "variation_seed": lambda form: opened(form.variation_part).seed,
     "draws": lambda form: opened(form.style_part).draws,

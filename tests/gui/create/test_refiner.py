@@ -27,6 +27,8 @@ def test_it_is_off_until_one_is_chosen_and_comes_back(qtbot: QtBot) -> None:
     assert part.row.value.text().endswith("0.65")
     part.at.set_value(0.7)
     assert form.request().refiner == Refiner(path=WANTED.path, at=0.7)
+    part.by_steps.click()
+    assert form.request().refiner == Refiner(path=WANTED.path, at=0.7, by_steps=True)
     part._own.click()
     assert (form.request().refiner, part.row.value.text()) == (None, "Off")
     form.set_request(PictureRequest(prompt="a", refiner=WANTED))
@@ -54,6 +56,8 @@ def test_the_receipt_tells_it(tmp_path: Path) -> None:
     request = PictureRequest(prompt="a", steps=20, refiner=WANTED)
     rows = dict(receipt_rows(made, request))
     assert rows["Refiner"] == "sd_xl_refiner_1.0, switch at 0.65"
+    by_steps = replace(request, refiner=replace(WANTED, by_steps=True))
+    assert dict(receipt_rows(made, by_steps))["Refiner"] == "sd_xl_refiner_1.0, switch at 0.65 of the steps"
     assert "Steps" not in rows
     kept = replace(made, steps=10, stopped_of=16, passes=made.passes[:1])
     assert dict(receipt_rows(kept, request))["Steps"] == "stopped at step 10 of 16"

@@ -52,6 +52,19 @@ def test_the_noise_of_a_sampler_goes_on_where_the_base_ended(
     assert ahead == {picture.passes[1].steps}, "a sampler of second order makes one more than there are noise levels left"
 
 
+@pytest.mark.parametrize(
+    ("sampler", "options"), [("Euler Karras", {"rho": 3.0}), ("Euler Karras", {"sigma_min": 0.4}), ("Euler Align Your Steps", {})]
+)
+def test_the_refiner_makes_as_many_steps_as_are_promised(
+    engine: DiffusersEngine, models: dict[str, Path], refiner: Path, sampler: str, options: dict[str, Any]
+) -> None:
+    """Both halves go through one schedule, that of the base with the options of the request."""
+    report, told = refined(engine, models, refiner, sampler=sampler, options=options, steps=10)
+    base, last = report.images[0].passes
+    assert base.steps + last.steps == 10
+    assert {event.ahead for event in told.of(StepDone) if event.in_pass == 1} == {last.steps}
+
+
 def test_the_receipt_tells_the_variation(engine: DiffusersEngine, models: dict[str, Path], refiner: Path) -> None:
     report, _ = refined(engine, models, refiner, variation_seed=7, variation_strength=0.3)
     assert report.images[0].variation_seed == 7

@@ -20,6 +20,7 @@ from halftone.engine.sampling.sigma_schedules import ALIGN_YOUR_STEPS
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.solver_table import SOLVERS, solve
 from halftone.engine.sampling.solvers import Run
+from halftone.library.families.known_families import KOLORS, REFINER, SD1, SDXL
 from halftone.library.samplers import FLOW_SOLVED, SOLVED
 
 OWN: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
@@ -208,7 +209,8 @@ def test_restart_goes_up_again_and_calls_the_network_as_often(steps: int, ups: i
 
 
 def test_align_your_steps_follows_the_family() -> None:
-    for family, kind in (("SDXL", "SDXL"), ("Stable Diffusion 1.x", "SD 1.5"), ("", "SD 1.5")):
+    kinds = dict.fromkeys((SDXL.name, REFINER.name, KOLORS.name), "SDXL") | dict.fromkeys((SD1.name, ""), "SD 1.5")
+    for family, kind in kinds.items():
         scheduler = make_scheduler(EulerDiscreteScheduler(**OWN), "Euler Align Your Steps", family=family)
         scheduler.set_timesteps(11)
         assert scheduler.levels == pytest.approx([*ALIGN_YOUR_STEPS[kind], 0.0])

@@ -26,9 +26,13 @@ def test_a_refiner_is_named_with_its_switch_point() -> None:
     assert refiner_of(None, None) is None
     assert refiner_of("/m/refiner", None) == Refiner(path="/m/refiner", at=0.8)
     assert refiner_of("/m/refiner", 0.6) == Refiner(path="/m/refiner", at=0.6)
+    assert refiner_of("/m/refiner", 0.6, by_steps=True) == Refiner(path="/m/refiner", at=0.6, by_steps=True)
     with pytest.raises(HalftoneError) as refused:
         refiner_of(None, 0.6)
     assert str(refused.value) == "--refiner-at cannot be given without --refiner. Use --refiner MODEL as well."
+    with pytest.raises(HalftoneError) as refused:
+        refiner_of(None, None, by_steps=True)
+    assert str(refused.value) == "--refiner-by-steps cannot be given without --refiner. Use --refiner MODEL as well."
 
 
 def test_a_picture_tells_its_passes() -> None:

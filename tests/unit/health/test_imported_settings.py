@@ -1,5 +1,6 @@
 """What A1111, Forge and Halftone wrote into pictures, as a request: each value in its place, and nothing lost without a word."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,62 @@ def test_a_refiner_is_one_that_is_here() -> None:
     gone = taken(text)
     assert gone.request.refiner is None
     assert gone.left == ("Refiner: sd_xl_refiner_1.0 [7440042bbd]", "Refiner switch at: 0.7")
+
+
+@pytest.mark.parametrize(
+    ("said", "at", "by_steps"),
+    [
+        ("Version: v1.10.1", 0.7, False),
+        ("Refiner switch by sampling steps: True, Version: v1.10.1", 0.7, True),
+        ("Version: v1.7.0", 0.7, True),
+        ("Version: v1.8.0", 0.7, False),
+        ("Version: f2.0.1v1.10.1-previous-659-gc055f2d4", 0.7, True),
+        ("Version: ComfyUI", 0.7, True),
+        ("Version: SwarmUI 0.9.5", 0.7, True),
+        ("Version: Fooocus v2.5.5", 0.7, True),
+        ("Version: RuinedFooocus", 0.7, True),
+        ("Version: SD.Next 1a2b", 0.7, False),
+        ("Version: InvokeAI 5.1", 0.7, False),
+    ],
+)
+def test_a_refiner_begins_as_its_program_counts(said: str, at: float, by_steps: bool) -> None:
+    refiner = msgspec.structs.replace(TINY, id="/m/r", path="/m/r", name="r", family="SDXL refiner")
+    found = taken(f"{HEAD}Euler, Refiner: r, Refiner switch at: {at}, {said}", known=Known(models=(TINY, refiner)))
+    assert (found.request.refiner, found.left) == (Refiner(path="/m/r", at=at, by_steps=by_steps), ())
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "at", "first"),
+    [
+        ("v1.7.0", False, 0.81, 17),  # A1111: the first step that is not before the share
+        ("v1.7.0", False, 0.8, 16),
+        ("ComfyUI", False, 0.81, 16),
+        ("v1.7.0", True, 0.75, 18),  # of the 11 steps that it makes with a strength of 0.5, the last two
+    ],
+)
+def test_a_refiner_by_steps_begins_at_the_step_of_its_program(version: str, image: bool, at: float, first: int) -> None:
+    refiner = msgspec.structs.replace(TINY, id="/m/r", path="/m/r", name="r", family="SDXL refiner")
+    now = msgspec.structs.replace(NOW, image="/p.png") if image else NOW
+    text = f"a\nSteps: 20, Sampler: Euler, Denoising strength: 0.5, Refiner: r, Refiner switch at: {at}, Version: {version}"
+    found = taken(text, now, Known(models=(TINY, refiner))).request
+    assert found.refiner is not None
+    assert found.refiner.first_step(20) == first
+
+
+@pytest.mark.parametrize("at", [0.8, 0.75, 0.6667])
+def test_a_switch_by_steps_is_written_so_that_a1111_begins_at_the_same_step(at: float) -> None:
+    """It begins at the first step that is not before the share; Halftone at the nearest."""
+    picture = picture_facts(passes=(PassFacts(kind="first", width=8, height=8, steps=2, seconds=1.0, dtypes={}),) * 2)
+    wanted = Refiner(path="/m/r", at=at, by_steps=True)
+    for steps in range(10, 40):
+        fields = parameters_of_text(a1111_text(resolved(refiner=wanted, steps=steps), picture)).fields
+        assert fields["Refiner switch by sampling steps"] == "True"
+        assert math.ceil(float(fields["Refiner switch at"]) * steps) == wanted.first_step(steps)
+        assert round(float(fields["Refiner switch at"]) * steps) == wanted.first_step(steps)
+    refiner = msgspec.structs.replace(TINY, id="/m/r", path="/m/r", name="r", family="SDXL refiner")
+    again = taken(a1111_text(resolved(refiner=wanted, steps=30), picture), known=Known(models=(refiner,))).request.refiner
+    assert again is not None
+    assert (again.by_steps, again.first_step(30)) == (True, wanted.first_step(30))
 
 
 def test_our_own_text_makes_the_same_request() -> None:

@@ -74,7 +74,7 @@ def sent(draft: Draft, model: ModelFacts | None = None) -> PictureRequest:
         PictureRequest(prompt="a", width=8, height=16, steps=1, guidance=0.0, output=SETTINGS.pictures_folder),
         FULL,
         replace(FULL, hires=Hires(scale=1.5, upscaler="lanczos", steps=3, strength=0.2)),
-        replace(FULL, hires=Hires(strength=0.7), refiner=Refiner(path="/r", at=0.65)),
+        replace(FULL, hires=Hires(strength=0.7), refiner=Refiner(path="/r", at=0.65, by_steps=True)),
     ],
 )
 def test_a_request_comes_back_from_the_draft_that_it_filled(request_: PictureRequest) -> None:

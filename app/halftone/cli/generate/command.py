@@ -90,6 +90,7 @@ def generate(
     hires_strength: pass_options.Strength = None,
     refiner: pass_options.RefinerModel = None,
     refiner_at: pass_options.RefinerAt = None,
+    refiner_by_steps: pass_options.RefinerBySteps = False,
     grid: Axes = None,
     device: flags.Device = None,
     json: flags.Json = False,
@@ -106,7 +107,7 @@ def generate(
     tools: Tools = context.obj
     saved = load()
     second = pass_options.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
-    other = pass_options.refiner_of(refiner, refiner_at)
+    other = pass_options.refiner_of(refiner, refiner_at, by_steps=refiner_by_steps)
     asked: dict[str, Any] = dict(prompt=prompt, sampler=sampler, hires=second, refiner=other, **inputs)
     if preset is None or batch is not None:
         asked["batch"] = 1 if batch is None else batch

@@ -43,6 +43,14 @@ RefinerModel = Annotated[
     ),
 ]
 RefinerAt = Annotated[float | None, option("refiner.at", _REFINED, "SHARE")]
+RefinerBySteps = Annotated[
+    bool,
+    typer.Option(
+        "--refiner-by-steps",
+        rich_help_panel=_REFINED,
+        help="Count --refiner-at in steps, as in ComfyUI. Default: in noise levels, as in A1111.",
+    ),
+]
 Steps = Annotated[int | None, option("hires.steps", _PANEL)]
 Strength = Annotated[float | None, option("hires.strength", _PANEL)]
 
@@ -62,15 +70,17 @@ def hires_of(
     return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT, saved), steps=steps, strength=strength)
 
 
-def refiner_of(model: str | None, at: float | None) -> Refiner | None:
+def refiner_of(model: str | None, at: float | None, *, by_steps: bool = False) -> Refiner | None:
     """The second model that was asked for. Raises HalftoneError setting-bad-value where it is missing."""
-    if model is None and at is not None:
+    others = {"--refiner-at": at is not None, "--refiner-by-steps": by_steps}
+    alone = next((name for name, given in others.items() if given), None)
+    if model is None and alone is not None:
         value = Words("given without --refiner")
-        raise HalftoneError("setting-bad-value", name="--refiner-at", value=value, allowed=Words("--refiner MODEL as well"))
+        raise HalftoneError("setting-bad-value", name=alone, value=value, allowed=Words("--refiner MODEL as well"))
     if model is None:
         return None
     path = absolute(model)
-    return Refiner(path=path) if at is None else Refiner(path=path, at=at)
+    return Refiner(path=path, by_steps=by_steps) if at is None else Refiner(path=path, at=at, by_steps=by_steps)
 
 
 def _upscaler(text: str, saved: Settings) -> str:

@@ -24,7 +24,7 @@ from halftone.library.index.known import listed_models
 from halftone.library.options import over
 from halftone.library.prompts.prompt_syntax import rules_of
 from halftone.metadata.control_units import control_of, kind_of, unit_in
-from halftone.metadata.parameters import SOLVER, STOPPED, model_name
+from halftone.metadata.parameters import BY_STEPS, SOLVER, STOPPED, model_name
 from halftone.metadata.picture_settings import said_by
 from halftone.metadata.reading import Parameters
 from halftone.settings.store import Settings
@@ -34,7 +34,7 @@ _SAID: Final[dict[str, tuple[str, ...]]] = {
     "model": ("Model",),
     "sampler": ("Sampler", "Schedule type", SOLVER),
     "hires": ("Hires upscale", "Hires resize", "Hires steps", "Hires upscaler", "Hires denoising strength"),
-    "refiner": ("Refiner", "Refiner switch at"),
+    "refiner": ("Refiner", "Refiner switch at", BY_STEPS),
     "seed_size": ("Seed resize from",),
     "inversions": ("Embeddings", "TI hashes"),
 }

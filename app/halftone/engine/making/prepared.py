@@ -101,7 +101,8 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
     arguments = pipeline_arguments(pipe, inputs, start)
     expected = expected_frames(pipe, request.num_frames)
     if loaded.native_scheduler is not None:
-        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family))
+        scheduled = request.sampler, inputs.options, loaded.facts.family, handover.part
+        put_scheduler(pipe, make_scheduler(loaded.native_scheduler, *scheduled))
         check_schedule(pipe.scheduler, inputs.options)
     loaded = replace(loaded, pipe=pipe)
     dtype, reason = granted_to(request.numerics, job.tested, device, loaded.facts, loaded.extras)

@@ -24,19 +24,18 @@ from halftone.engine.inputs.resolve import pipeline_arguments, start_canvas, tas
 from halftone.engine.inputs.wanted import of_request
 from halftone.engine.loading.load import Loaded, native_scheduler
 from halftone.engine.making.chain import PASSES, Chain, Pass, told_to_user
+from halftone.engine.making.division import Division, divided
 from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
-from halftone.engine.sampling.samplers import computed_steps, make_scheduler, sampler_name
-from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.samplers import computed_steps, make_scheduler
 from halftone.health.faults import first_line
 from halftone.health.pictures.refiners import END, START, alone
 from halftone.health.pictures.unfinished_pictures import Kept
 
 _BASE: Final = "first"
 _REFINER: Final = "second"
-_SECOND_ORDER: Final = 2
 _STEPS: Final = "num_inference_steps"
 _ONLY_BASE: Final = Words("Additions to the base model, such as LoRAs, do not act in the refiner's steps.")
 
@@ -100,12 +99,13 @@ class Refining(Chain):
                 continue
             self._control.check()
             self._factor = int(getattr(loaded.pipe, "vae_scale_factor", 8))
-            first = self._base_request(request)
-            left = self._steps_left(loaded, first)
+            first = msgspec.structs.replace(request, refiner=None, batch=1)
+            division = self._division(loaded, first)
+            first, begin = self._divided(first, self._first(index), division, END)
             started = Earlier()
-            made = self._run(loaded, Pass(first, _BASE, started, self._first(index), kept, left, drawn))
+            made = self._run(loaded, Pass(first, _BASE, started, begin, kept, division.left, drawn))
             if made is not None:
-                waiting.append(self._half(index, request, started, made, kept, left))
+                waiting.append(self._half(index, request, started, made, kept, division.left))
             elif self._out_of_room():
                 break
 
@@ -126,7 +126,8 @@ class Refining(Chain):
             self._control.check()
             half = waiting[0]
             earlier = replace(half.earlier, started=time.perf_counter() - half.spent, resolved=self._with_refiner(half))
-            self._run(refiner, Pass(self._second(half, refiner), _REFINER, earlier, half.handover, half.kept))
+            second, handover = self._second(half, refiner)
+            self._run(refiner, Pass(second, _REFINER, earlier, handover, half.kept))
             waiting.popleft()
             if self._out_of_room():
                 last = self._pictures[-1]
@@ -162,11 +163,7 @@ class Refining(Chain):
 
     # --- what the two are asked --------------------------------------------------------------------
 
-    def _base_request(self, request: PictureRequest) -> PictureRequest:
-        options = {**request.options, END: float(self._wanted.at)}
-        return msgspec.structs.replace(request, refiner=None, batch=1, options=options)
-
-    def _second(self, half: _Half, refiner: Loaded) -> PictureRequest:
+    def _second(self, half: _Half, refiner: Loaded) -> tuple[PictureRequest, Handover]:
         """The same words, steps and guidance, from where the base ended."""
         resolved = half.earlier.resolved
         assert resolved is not None
@@ -175,19 +172,33 @@ class Refining(Chain):
         taken = _arguments_of(task_pipeline(refiner, of_request(plain, refiner.facts, half.handover.image)))
         options = {name: value for name, value in half.request.options.items() if name in taken or name in OUR_OPTIONS}
         width, height = half.handover.image.size
-        return msgspec.structs.replace(
+        second = msgspec.structs.replace(
             plain,
             batch=1,
             width=width,
             height=height,
             steps=resolved.steps,
             guidance=resolved.guidance,
-            options={**options, START: float(self._wanted.at)},
+            options=options,
             start=Start(strength=1.0),  # how much of the schedule is left, the start alone decides
         )
+        scheduler = make_scheduler(refiner.native_scheduler, plain.sampler, options, refiner.facts.family)
+        division = divided(scheduler, resolved.steps, self._wanted)
+        return self._divided(second, half.handover, division, START)
 
-    def _steps_left(self, loaded: Loaded, request: PictureRequest) -> int:
-        """The refiner's steps. Raises setting-bad-value where either has none, or the base cannot end early."""
+    def _divided(
+        self, request: PictureRequest, handover: Handover, division: Division, name: str
+    ) -> tuple[PictureRequest, Handover]:
+        """One of the two with its part of the steps. name: END for the base, START for the refiner."""
+        if division.step is not None:
+            part = (0, division.step) if name == END else (division.step, division.steps)
+            handover = replace(handover, part=part)
+        if division.step is None or name == START:  # which says too that the noise is there already
+            request = msgspec.structs.replace(request, options={**request.options, name: float(division.at)})
+        return request, handover
+
+    def _division(self, loaded: Loaded, request: PictureRequest) -> Division:
+        """Raises setting-bad-value where either has no steps, or the base cannot end early."""
         inputs = of_request(request, loaded.facts)
         pipe = task_pipeline(loaded, inputs)
         if END not in _arguments_of(pipe):
@@ -198,14 +209,12 @@ class Refining(Chain):
             )
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
-        scheduler = make_scheduler(loaded.native_scheduler, request.sampler)
-        if isinstance(scheduler, SolverScheduler) and scheduler.is_adaptive:
-            used = Words("{0} together with a refiner", (sampler_name(scheduler),))
-            raise _refused(Words("Sampler"), used, Words("another sampler: this one finds its steps while it runs"))
-        begun, left = _steps_of(scheduler, steps, self._wanted.at)
+        scheduler = make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family)
+        division = divided(scheduler, steps, self._wanted)
+        begun, left = division.begun, division.left
         strength = arguments.get("strength", _default_strength(pipe) if request.image is not None else None)
         if strength is not None:
-            begun -= steps - computed_steps(scheduler, steps, strength)
+            begun -= (steps - computed_steps(scheduler, steps, strength)) * int(getattr(scheduler, "order", 1))
         if begun < 1 or left < 1:
             lacking = (
                 "{0} with {1} steps: none would be left for the refiner"
@@ -214,7 +223,7 @@ class Refining(Chain):
             )
             said = Words(lacking, (f"{self._wanted.at:g}", str(steps)))
             raise _refused("--refiner-at", said, Words("more steps, or another value"))
-        return left
+        return division
 
 
 def _has_more(request: PictureRequest) -> bool:
@@ -232,16 +241,6 @@ def _default_strength(pipe: Any) -> float | None:
 
 def _refused(name: Words | str, value: Words, allowed: Words) -> HalftoneError:
     return HalftoneError("setting-bad-value", name=name, value=value, allowed=allowed)
-
-
-def _steps_of(scheduler: Any, steps: int, at: float) -> tuple[int, int]:
-    """(steps of the base, of the refiner), divided where diffusers does: at the share of the noise levels of the training."""
-    scheduler.set_timesteps(steps)
-    levels = scheduler.config.num_train_timesteps
-    left = int((scheduler.timesteps < round(levels - at * levels)).sum())
-    begun = len(scheduler.timesteps) - left
-    in_halves = getattr(scheduler, "order", 1) == _SECOND_ORDER and left % _SECOND_ORDER == 0
-    return begun, left + 1 if in_halves else left  # the refiner begins with a whole step
 
 
 def _as_base(native: Any, own: Any) -> Any:

@@ -24,7 +24,8 @@ class Handover:
     index: of the picture in its batch. image: to start from, in place of the request's. latents: the encoder's result for it.
     noise: the generator's state to continue with, in place of the seed's. ends_in_latents: asked when the decoder is about to
     run, whether it is left out; factor: pixels per latent. is_last: only the decode follows its steps. model: of the picture,
-    where this pass has another one. steps: of the pass before and of this one, in which a prompt's changes may count on.
+    where this pass has another one. steps: of the pass before and of this one, in which a prompt's changes may count on. part: of
+    the steps of the schedule that this pass makes, first and end; None: all, or what the request's options say.
     """
 
     index: int = 0
@@ -36,6 +37,7 @@ class Handover:
     is_last: bool = True
     model: ModelFacts | None = None
     steps: tuple[int, int] | None = None
+    part: tuple[int, int] | None = None
 
     @property
     def instead(self) -> Callable[[Call], Any] | None:

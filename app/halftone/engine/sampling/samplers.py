@@ -62,12 +62,18 @@ def _named(kind: str, *, flow: bool) -> tuple[tuple[str, Mapping[str, OptionValu
     return tuple((name, options) for name, own, options in found if own == kind)
 
 
-def make_scheduler(native: Any, wanted: str | None, options: Mapping[str, OptionValue] = NO_OPTIONS, family: str = "") -> Any:
+def make_scheduler(
+    native: Any,
+    wanted: str | None,
+    options: Mapping[str, OptionValue] = NO_OPTIONS,
+    family: str = "",
+    part: tuple[int, int] | None = None,
+) -> Any:
     """A fresh scheduler: the model's own for None, else the wanted one with the model's noise schedule. options: of a request;
-    the sampler's go into its configuration. family: of the model; some schedules were measured for each. Raises
-    setting-bad-value.
+    the sampler's go into its configuration. family: of the model; some schedules were measured for each. part: of the steps that
+    the samplers of Halftone make, first and end. Raises setting-bad-value.
     """
-    scheduler = _with_settings(_made(native, wanted, family), options)
+    scheduler = _with_settings(_made(native, wanted, family, part), options)
     if is_flow(scheduler) and not hasattr(scheduler, "scale_noise") and hasattr(scheduler, "add_noise"):
         # what flow pipelines call to begin at a picture; these schedulers have the same under the name of the others
         scheduler.scale_noise = _Method(scheduler, lambda own, sample, timestep, noise: own.add_noise(sample, noise, timestep))
@@ -129,7 +135,7 @@ def _index_of(scheduler: Any, timestep: Any, *schedule: Any, **named: Any) -> in
     return 0 if bool(times[0] == timestep) else type(scheduler).index_for_timestep(scheduler, timestep, *schedule, **named)
 
 
-def _made(native: Any, wanted: str | None, family: str) -> Any:
+def _made(native: Any, wanted: str | None, family: str, part: tuple[int, int] | None) -> Any:
     if wanted is None or wanted.lower() in (
         sampler_name(native).lower(),
         type(native).__name__.removesuffix("Scheduler").lower(),
@@ -142,7 +148,7 @@ def _made(native: Any, wanted: str | None, family: str) -> Any:
         raise unfit(wanted, names)
     kind, options = scheduler_of(called, flow=flow)
     if kind == OWN:
-        return SolverScheduler.from_config(native.config, **options, family=family)
+        return SolverScheduler.from_config(native.config, **options, family=family, part=part)
     return getattr(diffusers, kind).from_config(native.config, **options)
 
 
@@ -243,6 +249,9 @@ def _whole_steps(pipe: Any, kind: Any, names: list[str], *given: Any, **named: A
         left = computed_steps(scheduler, steps, asked["strength"])
         return scheduler.timesteps[scheduler.begin_after(steps - left, steps) :], left
     timesteps, left = kind.get_timesteps(pipe, **asked)
+    if asked.get("denoising_start") is not None and scheduler.config.get("part"):  # it has the refiner's steps alone
+        scheduler.set_begin_index()
+        return scheduler.timesteps, len(scheduler.timesteps)
     counted = kind.__name__ in _COUNTING_CALLS
     return scheduler.timesteps[(steps - left) * scheduler.order :] if counted else timesteps, left
 

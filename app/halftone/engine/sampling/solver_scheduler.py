@@ -40,9 +40,12 @@ from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
 from halftone.engine.sampling.step_noise import brownian, of_card, of_processor
 from halftone.engine.sampling.thresholding import Thresholding, thresholded
+from halftone.library.families.known_families import KOLORS, REFINER, SDXL
 from halftone.library.sampler_options import check_sigma_ends
 from halftone.library.samplers import SIGMA_ENDS
 
+_LIKE_SDXL: Final = (SDXL.name, REFINER.name, KOLORS.name)
+"""Families that take the steps that were found for SDXL: its own refiner, and one with its UNet."""
 _BENT: Final = {"Karras": karras, "Polyexponential": polyexponential}
 """Those that a rho bends."""
 _BEFORE_THE_END: Final = 1e-4
@@ -88,7 +91,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     share and strength of the noise that the solver adds; sigma_min, sigma_max, rho: of the schedule, 0 for its own;
     discard_penultimate: leave out the sigma before the end; s_churn, s_tmin, s_tmax: noise before the steps of Euler, Heun and
     DPM2; threshold_options: of dynamic
-    thresholding, by their names in a request; the rest as in diffusers' schedulers, whose configurations it takes.
+    thresholding, by their names in a request; part: the steps that it makes, first and end, None for all; the rest as in
+    diffusers' schedulers, whose configurations it takes.
 
     Each call of the network has a timestep of its own, as with diffusers' second-order schedulers.
     """
@@ -122,6 +126,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         s_tmin: float = 0.0,
         s_tmax: float = 0.0,
         threshold_options: Mapping[str, float] | None = None,  # noqa: ARG002 - read from the configuration
+        part: Sequence[int] | None = None,
     ) -> None:
         self.noise_seed: int | None = None
         """Of the picture; without one, all noise of the steps comes from the generator."""
@@ -141,14 +146,17 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         self._ends = sigma_min, sigma_max
         self._rho = rho
         self._churn = s_churn, s_tmin, s_tmax or math.inf
+        self._part = part
         self._drops = bool(discard_penultimate)
         betas = (num_train_timesteps, beta_start, beta_end, beta_schedule, trained_betas)
         self.trained_table = None if use_flow_sigmas else _trained_table(betas, rescale_betas_zero_snr)
         self.order = len(SOLVERS[solver].calls(self._run(_FALLING, _no_noise)))
         self.levels: list[float] = []
         """What the solver goes through."""
+        self._levels: list[float] = []
+        """The schedule."""
         self._whole: list[float] = []
-        """The schedule, with the steps that are left out."""
+        """The part of it that one of two models runs, else all, with the steps that are left out."""
         self._mu: float | None = None
         self.calls: list[tuple[int, int, float]] = []
         self.memory: dict[str, Any] = {}
@@ -179,7 +187,9 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         kept = (self._as_comfyui and self._solver == _KEPT_BY_COMFYUI) or self._schedule == TIME_UNIFORM
         drops = self._drops or (SOLVERS[self._solver].drops_penultimate and not kept)
         levels = self._spacing()(self._bounded(self._trained(mu)), steps + drops)
-        self._whole, self._mu = [float(level) for level in (without_penultimate(levels) if drops else levels)], mu
+        self._levels = [float(level) for level in (without_penultimate(levels) if drops else levels)]
+        begin, end = self._part if self._part and self._part[1] <= steps else (0, len(levels))
+        self._whole, self._mu = self._levels[begin : end + 1], mu
         self.num_inference_steps = steps
         self._lay(0, device)
 
@@ -188,8 +198,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         left, as in A1111 and ComfyUI, which give their solvers no more. The calls of the others keep their places. asked: of how
         many steps; some schedules have others, and ComfyUI counts from their end. Returns the place of the first call.
         """
-        there = len(self._whole) - 1
-        left_out = min(max(0, steps + (there - asked if self._as_comfyui else 0)), there - 1)
+        more = len(self._levels) - 1 - asked if self._as_comfyui else 0
+        left_out = min(max(0, steps + more), len(self._whole) - 2)
         self._lay(left_out, self.timesteps.device)
         self._begin_index = left_out * self.order
         return self._begin_index
@@ -197,7 +207,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     def _lay(self, left_out: int, device: Any) -> None:
         solver, trained = SOLVERS[self._solver], self._trained(self._mu)
         self.levels = solver.path(self._whole[left_out:])
-        motion = self._whole[left_out:] if self._as_comfyui else self._whole
+        motion = self._whole[left_out:] if self._as_comfyui else self._levels
         self._motion = min(level for level in motion if level), max(motion)
         last = trained.times if isinstance(trained, Flow) else len(trained.table) - 1
         if self._flow and solver.over_snr and self.levels[0] > 1 - _ROUNDED:
@@ -240,7 +250,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         if self._rho and self._schedule in _BENT:
             return partial(_BENT[self._schedule], rho=self._rho)
         if self._schedule == "Align Your Steps":
-            return align_your_steps(ALIGN_YOUR_STEPS.get(self._family, ALIGN_YOUR_STEPS["SD 1.5"]))
+            kind = "SDXL" if self._family in _LIKE_SDXL else self._family
+            return align_your_steps(ALIGN_YOUR_STEPS.get(kind, ALIGN_YOUR_STEPS["SD 1.5"]))
         return SCHEDULES.get(self._schedule, normal)
 
     @property

@@ -33,6 +33,7 @@ from halftone.contract.request import (
 )
 from halftone.contract.vocabulary import DType, MaskedContent
 from halftone.health.pictures.passes import part_of_schedule, steps_computed_by_a1111
+from halftone.health.pictures.refiners import share_of_a1111, switches_by_steps
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
 from halftone.library.add_ons.upscalers import upscalers_among
@@ -55,6 +56,7 @@ from halftone.library.samplers import (
 from halftone.metadata.comfy import PROGRAM as COMFYUI
 from halftone.metadata.other_programs import INVOKE, SWARM
 from halftone.metadata.parameters import (
+    BY_STEPS,
     CONTENT_NAMES,
     EMBEDDINGS,
     EMPTY_NEGATIVE,
@@ -351,8 +353,15 @@ class _Reader:
         if not wanted or found is None:
             return None
         del self._fields["Refiner"]
-        at = self._number("refiner.at")
-        return Refiner(path=found.path) if at is None else Refiner(path=found.path, at=at)
+        by_steps = switches_by_steps(self._said)
+        if self._fields.get(BY_STEPS) == "True":
+            del self._fields[BY_STEPS]
+        at = self._number("refiner.at", Refiner(path="").at)
+        if by_steps and _is_of_a1111(self._said):
+            steps = self._said.fields.get("Steps", "")
+            begun = self._said.fields.get("Denoising strength", "") if self._now.image is not None else ""
+            at = share_of_a1111(at, _whole(steps, STEPS_RANGE) or 1, _number(begun, STRENGTH_RANGE))
+        return Refiner(path=found.path, at=at, by_steps=by_steps)
 
     def _hires_size(self, width: int | None, height: int | None) -> float | None:
         """The scale that covers the size; a size of another aspect is left over, as A1111 cuts what is beyond it."""

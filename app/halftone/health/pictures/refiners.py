@@ -1,5 +1,7 @@
 """A second model that makes the last steps: which it can be, and what it can be used with."""
 
+import math
+import re
 from typing import Final
 
 from msgspec.structs import asdict, replace
@@ -8,13 +10,18 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras, PictureRequest
 from halftone.contract.wording import Words
+from halftone.health.pictures.passes import steps_computed_by_a1111
 from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.families.known_families import REFINER, SDXL
 from halftone.library.models import describe, runnable
+from halftone.metadata.parameters import BY_STEPS
+from halftone.metadata.reading import Parameters
 
 END: Final = "denoising_end"
 START: Final = "denoising_start"
 """Names in diffusers' pipelines of the share of the steps."""
+_SWITCHES_BY_STEPS: Final = re.compile(r"v?1\.[0-7]\.|f\d+\.|ComfyUI|SwarmUI|Fooocus|RuinedFooocus")
+"""Versions of A1111, Forge and others that know no other way."""
 
 
 def check_refiner(request: PictureRequest, model: ModelFacts | None) -> None:
@@ -59,6 +66,23 @@ def check_is_refiner(path: str) -> ModelFacts:
 def alone(request: PictureRequest) -> PictureRequest:
     """The refiner's own request: of the base's add-ons it takes the VAE, which decodes for both."""
     return replace(request, refiner=None, image=None, **asdict(Extras(vae=request.vae)))
+
+
+def switches_by_steps(said: Parameters) -> bool:
+    """Whether the share at which a text switches to the refiner is one of the steps: A1111 says so, and did no other before 1.8
+    (its `infotext_versions.py`).
+    """
+    version = said.fields.get("Version", "")
+    return said.fields.get(BY_STEPS) == "True" or bool(_SWITCHES_BY_STEPS.match(version))
+
+
+def share_of_a1111(at: float, steps: int, strength: float | None) -> float:
+    """The share at the first step that is not before A1111's, of so many. strength: of a start picture, None without one: A1111
+    counts the steps that it makes then.
+    """
+    made = steps if strength is None else steps_computed_by_a1111(steps, strength)
+    first = steps - made + math.ceil(round(at * made, 6))
+    return at if made == steps and round(at * steps) == first else first / steps
 
 
 def decoded_by(kept: Kept, model: ModelFacts) -> ModelFacts:

@@ -147,6 +147,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """strength: None for what the upscaler needs."""
     refiner: str | None = None
     refiner_at: float = Refiner(path="").at
+    refiner_by_steps: bool = False
     upscaler: str | None = None
     """The upscale model for finished pictures, each a second file."""
     ip_adapters: tuple[IpAdapter, ...] = ()
@@ -232,6 +233,7 @@ def from_request(draft: Draft, request: PictureRequest, selected: str = "") -> D
         hires=draft.hires if request.hires is None else with_strength(request.hires, strength_of(request.hires)),
         refiner=None if request.refiner is None else request.refiner.path,
         refiner_at=draft.refiner_at if request.refiner is None else request.refiner.at,
+        refiner_by_steps=draft.refiner_by_steps if request.refiner is None else request.refiner.by_steps,
         variation_seed=Seed(request.variation_seed, locked=request.variation_seed is not None),
         model=selected if request.model == selected else draft.model,
         own=(),
@@ -277,7 +279,9 @@ def to_request(
         options=draft.options,
         inversions=tuple(one.path for one in named_of(known, written(draft), rules_of(draft.options))),
         hires=replace(draft.hires, strength=strength_of(draft.hires)) if draft.hires_on else None,
-        refiner=None if draft.refiner is None else Refiner(path=draft.refiner, at=draft.refiner_at),
+        refiner=None
+        if draft.refiner is None
+        else Refiner(path=draft.refiner, at=draft.refiner_at, by_steps=draft.refiner_by_steps),
         variation_seed=draft.variation_seed.number,
         wildcards=settings.wildcard_folders,
         numerics=numerics,

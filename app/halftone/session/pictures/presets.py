@@ -35,7 +35,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "controls": ("controls",),
     "ip_adapters": ("ip_adapters",),
     "hires": ("hires_on", "hires"),
-    "refiner": ("refiner", "refiner_at"),
+    "refiner": ("refiner", "refiner_at", "refiner_by_steps"),
     "upscaler": ("upscaler",),
     "variation": ("variation_seed", "variation_strength", "seed_size"),
     "vae": ("vae",),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QCheckBox, QMenu, QWidget
 
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Refiner, model_stem
@@ -270,9 +270,12 @@ class RefinerPart(ReplacedRow):
         binding.watch(lambda _at: self.row.value.setText(self.words()), "refiner_at")
 
     def more(self) -> tuple[QWidget, ...]:
-        tip = tr("Fraction of the steps, usually 0.8.")
+        tip = tr("How far the base model goes, usually 0.8.")
         self.at = self._binding.slider("refiner_at", tr("Switch at"), tip, (0.5, 0.95), 0.01)
-        return (self.at,)
+        self.by_steps = QCheckBox(tr("Switch by steps"))
+        self.by_steps.setToolTip(tr("Count the switch point in steps, as in ComfyUI, and not in noise levels, as in A1111."))
+        self._binding.bind("refiner_by_steps", self.by_steps)
+        return self.at, self.by_steps
 
     def known(self) -> dict[str, str]:
         return {model.name: model.path for model in self._controller.models if model.family == REFINER.name}
@@ -309,7 +312,10 @@ class UpscalePart(ReplacedRow):
 
 def refiner_line(refiner: Refiner | None) -> str:
     """Describe the refiner in a receipt; "" for none."""
-    return "" if refiner is None else listed(refiner.name, tr("switch at {0}", figures.decimal(refiner.at, 2)))
+    if refiner is None:
+        return ""
+    at = figures.decimal(refiner.at, 2)
+    return listed(refiner.name, tr("switch at {0} of the steps", at) if refiner.by_steps else tr("switch at {0}", at))
 
 
 def _check_refiner(path: str, model: ModelFacts) -> None:
