@@ -70,6 +70,14 @@ def test_two_parts_of_a_sampler_without_memory_are_the_whole(sampler: str) -> No
     torch.testing.assert_close(steps_of(made(sampler, (16, 20)), 20, between), steps_of(made(sampler), 20, x))
 
 
+def test_heun_ends_each_part_with_steps_of_lower_order() -> None:
+    """ComfyUI gives it the sigmas of the part, where Heun++ makes its last two steps with two calls and one."""
+    for part, calls in (((0, 16), 14 * 3 + 2 + 1), ((16, 20), 2 * 3 + 2 + 1)):
+        scheduler = made("Heun++ 2 Karras", part)
+        scheduler.set_timesteps(20)
+        assert len(scheduler.timesteps) == calls
+
+
 @pytest.mark.parametrize("schedule", sorted(SCHEDULES))
 def test_every_schedule_is_divided_after_the_same_step(schedule: str) -> None:
     found = divided(made(f"DPM++ 2M {schedule}"), 20, Refiner(path="", at=0.8, by_steps=True))
