@@ -280,7 +280,7 @@ class _Way:
         return {name: value for name, value in values.items() if value != before[name] and name not in own}
 
     def _refined(self, node: Node, last: Node, second: Sampling) -> dict[str, Any]:
-        """Two samplers that share one row of steps: the refiner of SDXL. One that does not go on where the other ends is noted."""
+        """Two samplers that share one row of steps: the refiner of SDXL. Any that does not continue the other's is noted."""
         first = sampling_of(self._graph, node)
         apart = first.fields.get("Steps") != second.fields.get("Steps") or first.span[1] != second.span[0]
         if apart or self._graph.value(last, "add_noise") in ("enable", True):
