@@ -238,7 +238,7 @@ class _Way:
         second = sampling_of(self._graph, last)
         if second.span[0] > 0 and scale is None:
             self._second = second, "Refiner"
-            return node, self._refined(sampling_of(self._graph, node), second)
+            return node, self._refined(node, last, second)
         first, before = self._passes(node, left - 1)
         if before:
             self._note(last)
@@ -279,8 +279,14 @@ class _Way:
         own = {"Hires": (), "Refiner": ("Refiner checkpoint", "Refiner LoRAs", "Refiner seed")}[start]
         return {name: value for name, value in values.items() if value != before[name] and name not in own}
 
-    def _refined(self, first: Sampling, second: Sampling) -> dict[str, Any]:
-        """Two samplers that share one row of steps: the refiner of SDXL."""
+    def _refined(self, node: Node, last: Node, second: Sampling) -> dict[str, Any]:
+        """Two samplers that share one row of steps: the refiner of SDXL. Any that does not continue the other's is noted."""
+        first = sampling_of(self._graph, node)
+        apart = first.fields.get("Steps") != second.fields.get("Steps") or first.span[1] != second.span[0]
+        if apart or self._graph.value(last, "add_noise") in ("enable", True):
+            self._note(last)
+        if self._graph.value(node, "return_with_leftover_noise") in ("disable", False):
+            self._note(node)
         name = self._model(second.model)[0]
         return {} if name == self._model(first.model)[0] else {"Refiner": name, "Refiner switch at": round(first.span[1], 4)}
 

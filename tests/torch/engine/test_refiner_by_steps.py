@@ -1,5 +1,6 @@
 """A refiner that begins after a share of the steps, as in ComfyUI, with any sampler and schedule."""
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +13,15 @@ from tests.torch.engine.test_solver_scheduler import OWN, SHAPE, output
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
 from halftone.contract.messages import StepDone
-from halftone.contract.request import Refiner, Start
+from halftone.contract.request import PictureRequest, Refiner, Start
 from halftone.engine.basics.quiet import quiet_libraries
 from halftone.engine.making.division import divided
 from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.sampling.sigma_schedules import SCHEDULES
 from halftone.engine.service import DiffusersEngine
+from halftone.health.pictures.imported_settings import Known, import_settings
+from halftone.library.models import describe
+from halftone.metadata.comfy import parameters_of
 
 CALLS: Final = {"Euler Karras": (8, 2), "Euler Exponential": (8, 2), "Euler": (8, 2), "DPM++ SDE Karras": (16, 3)}
 """Sampler -> calls of the base and of the refiner: 8 and 2 of 10 steps; the last one of DPM++ SDE has one call."""
@@ -36,6 +40,35 @@ def test_the_base_makes_that_share_of_the_steps(
     report, told = refined(engine, models, refiner, sampler=sampler)
     assert tuple(one.steps for one in report.images[0].passes) == CALLS[sampler]
     assert {event.ahead for event in told.of(StepDone) if event.in_pass == 1} == {CALLS[sampler][1]}
+
+
+@pytest.mark.parametrize("scheduler", ["karras", "exponential", "simple"])
+def test_a_picture_of_comfyui_is_made_with_its_steps(
+    engine: DiffusersEngine, models: dict[str, Path], refiner: Path, scheduler: str
+) -> None:
+    """20 steps, of which the second sampler makes those from 16 on."""
+    shared: dict[str, Any] = {"steps": 20, "cfg": 4.0, "sampler_name": "dpmpp_2m", "scheduler": scheduler}
+    shared |= {"positive": ["3", 0], "negative": ["4", 0]}
+    first: dict[str, Any] = {"add_noise": "enable", "noise_seed": 5, "start_at_step": 0, "end_at_step": 16}
+    first |= {"return_with_leftover_noise": "enable", "model": ["1", 0], "latent_image": ["5", 0]}
+    last: dict[str, Any] = {"add_noise": "disable", "noise_seed": 5, "start_at_step": 16, "end_at_step": 10000}
+    nodes: dict[str, tuple[str, dict[str, Any]]] = {
+        "1": ("CheckpointLoaderSimple", {"ckpt_name": "sdxl.safetensors"}),
+        "2": ("CheckpointLoaderSimple", {"ckpt_name": "refiner.safetensors"}),
+        "3": ("CLIPTextEncode", {"text": "a red sun", "clip": ["1", 1]}),
+        "4": ("CLIPTextEncode", {"text": "blurry", "clip": ["1", 1]}),
+        "5": ("EmptyLatentImage", {"width": 64, "height": 64, "batch_size": 1}),
+        "6": ("KSamplerAdvanced", {**shared, **first}),
+        "7": ("KSamplerAdvanced", {**shared, **last, "model": ["2", 0], "latent_image": ["6", 0]}),
+        "8": ("VAEDecode", {"samples": ["7", 0], "vae": ["2", 2]}),
+        "9": ("SaveImage", {"images": ["8", 0]}),
+    }
+    graph = json.dumps({name: {"class_type": kind, "inputs": inputs} for name, (kind, inputs) in nodes.items()})
+    here = [describe(str(models["sdxl"])), describe(str(refiner))]
+    request = import_settings(parameters_of(graph), PictureRequest(prompt="", model=str(models["sdxl"])), Known(here)).request
+    assert (request.steps, request.refiner) == (20, Refiner(path=str(refiner), at=0.8, by_steps=True))
+    report, _ = generate(engine, models["sdxl"], steps=20, sampler=request.sampler, refiner=request.refiner)
+    assert [one.steps for one in report.images[0].passes] == [16, 4]
 
 
 def test_a_start_picture_leaves_out_steps_of_the_base(
@@ -68,6 +101,14 @@ def test_two_parts_of_a_sampler_without_memory_are_the_whole(sampler: str) -> No
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * 14.6
     between = steps_of(made(sampler, (0, 16)), 20, x)
     torch.testing.assert_close(steps_of(made(sampler, (16, 20)), 20, between), steps_of(made(sampler), 20, x))
+
+
+def test_heun_ends_each_part_with_steps_of_lower_order() -> None:
+    """ComfyUI gives it the sigmas of the part, where Heun++ makes its last two steps with two calls and one."""
+    for part, calls in (((0, 16), 14 * 3 + 2 + 1), ((16, 20), 2 * 3 + 2 + 1)):
+        scheduler = made("Heun++ 2 Karras", part)
+        scheduler.set_timesteps(20)
+        assert len(scheduler.timesteps) == calls
 
 
 @pytest.mark.parametrize("schedule", sorted(SCHEDULES))

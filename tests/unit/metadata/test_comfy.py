@@ -275,6 +275,21 @@ def with_sampling(graph: Graph) -> None:
         (with_unknown_scale, {"Hires steps": "20", "Hires upscaler": "ultra", "Denoising strength": "0.4"}, ""),
         (stopped_early, {STRANGE: "KSamplerAdvanced"}, ""),
         (with_refiner, {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8"}, ""),
+        (
+            lambda graph: (with_refiner(graph), put(graph, "51", steps=40)),
+            {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8", STRANGE: "KSamplerAdvanced"},
+            "",
+        ),
+        (
+            lambda graph: (with_refiner(graph), put(graph, "3", return_with_leftover_noise="disable")),
+            {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8", STRANGE: "KSamplerAdvanced"},
+            "",
+        ),
+        (
+            lambda graph: (with_refiner(graph), put(graph, "51", add_noise="enable")),
+            {"Refiner": "refiner.safetensors", "Refiner switch at": "0.8", STRANGE: "KSamplerAdvanced"},
+            "",
+        ),
         (with_start, {"Start picture": "sketch.png", "Denoising strength": "0.6", "Size": None}, ""),
         (with_power_loras, {}, " <lora:ink:0.7> <lora:glow:0.5:1> <lora:dust:0.6>"),
         (with_strange, {STRANGE: "FaceDetailer, ControlNetApplyAdvanced, SelfAttentionGuidance"}, ""),

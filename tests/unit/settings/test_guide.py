@@ -47,6 +47,8 @@ def understood(words: list[str]) -> Any:
     while hasattr(command, "commands"):
         context = command.make_context(name, words, parent=context)
         words = [*context._protected_args, *context.args]
+        if not words and command.invoke_without_command:
+            return context
         name, command, words = command.resolve_command(context, words)
     return command.make_context(name, words, parent=context)
 

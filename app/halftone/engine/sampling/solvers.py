@@ -389,8 +389,8 @@ def restart(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
 
 
 def up_to_three(run: Run) -> Sequence[float]:
-    """The sigmas of the step and of the two after it, without the end."""
-    return tuple(sigma for sigma in run.sigmas[run.step : run.step + 3] if sigma)
+    """The sigmas of the step and of the two after it, without the end, which need not be 0."""
+    return tuple(run.sigmas[run.step : min(run.step + 3, len(run.sigmas) - 1)])
 
 
 def heunpp2(run: Run, x: Tensor, denoised: Tensor) -> Tensor:
