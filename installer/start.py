@@ -85,7 +85,7 @@ def turn_into(command: list[str], environ: Mapping[str, str]) -> int:
         os.execve(command[0], command, environ)
     import subprocess
 
-    with subprocess.Popen(command, env=environ) as child:
+    with subprocess.Popen(command, env=environ, creationflags=places.window_flags()) as child:
         while True:
             try:
                 return child.wait()

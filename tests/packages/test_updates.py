@@ -180,6 +180,17 @@ def test_a_damaged_version_gives_way_to_the_older_one_and_then_to_the_package(
     assert "Halftone starts the package's own version" in done.stderr
 
 
+def test_a_damaged_version_gives_way_where_nobody_reads_the_line(twice: Package, tmp_path: Path) -> None:
+    """As with pythonw, which has no stderr."""
+    package = twice.copy(tmp_path)
+    (package.versions / "0.3.0" / "app/halftone/deep/er.py").unlink()
+    command = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, str(package.root / "installer/launch.py"), "--version")
+    done = subprocess.run(
+        command, env=package.environ(), stdout=subprocess.PIPE, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, json.loads(done.stdout)[0]) == (0, "0.2.0")
+
+
 def test_the_same_version_again_mends_a_damaged_one(twice: Package, tmp_path: Path) -> None:
     package = twice.copy(tmp_path)
     flip(package.versions / "0.3.0" / "app/halftone/deep/er.py")

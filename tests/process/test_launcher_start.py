@@ -237,3 +237,18 @@ def test_pytest_comes_last_with_the_further_words() -> None:
 def test_hints_show_how_the_launcher_was_called() -> None:
     called = start.as_typed("/a b/launch.py")
     assert called == ('py "/a b/launch.py"' if sys.platform == "win32" else "python3 '/a b/launch.py'")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes by the shell")
+@pytest.mark.parametrize("closed", ["2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_a_start_without_streams_opens_the_window(clone: Clone, tmp_path: Path, closed: str) -> None:
+    """As with pythonw, which has none; the first start of a window is the longer way."""
+    seen = tmp_path / "seen"
+    there = tmp_path / "there"
+    shutil.copytree(clone.root, there, symlinks=True)
+    program = f"import os, sys\nopen({str(seen)!r}, 'w').write(repr([sys.argv[1:], [os.fstat(n).st_rdev for n in (0, 1, 2)]]))\n"
+    (there / "app/halftone/__main__.py").write_text(program, encoding="utf-8")
+    command = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, str(there / "installer" / "launch.py"), "gui")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HALFTONE"))}
+    assert subprocess.run(command, env=environ, check=False, stdin=subprocess.DEVNULL).returncode == 0
+    assert seen.read_text(encoding="utf-8").startswith("[['gui'], [")
