@@ -139,12 +139,13 @@ def package(root: str, environ: Mapping[str, str]) -> str:
 
 
 def roots(root: str, environ: Mapping[str, str]) -> list[str]:
-    """The folders of the programs that may start: this one, and of the package and the kept versions the two newest."""
+    """The folders of the programs that may start: this one, and of the package and the versions newer than it the two newest."""
     where = folder(environ)
     if where is None or not places.is_packaged(root):
         return [root]
-    found = {os.path.join(where, name) for name in kept(where)} | {package(root, environ)}
-    ordered = sorted(found, key=lambda one: numbers(note(one).get("version", "")) or (), reverse=True)
+    own = package(root, environ)
+    oldest = numbers(note(own).get("version", "")) or ()
+    ordered = [*(os.path.join(where, name) for name in kept(where) if (numbers(name) or ()) > oldest), own]
     return list(dict.fromkeys((root, *ordered[:2])))
 
 

@@ -139,8 +139,16 @@ def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(archive)
-    others = [before, *versions.kept(place.folder)]
-    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
+    _tidy(place, {manifest.version, _older(place, before, manifest.version)})
+
+
+def _older(place: Here, before: str, version: str) -> str:
+    """The one to keep beside this version, "" for none: that before it where it is whole, else the newest whole one."""
+    own, new = versions.numbers(place.own) or (), versions.numbers(version) or ()
+    for name in (before, *versions.kept(place.folder)):
+        if own < (versions.numbers(name) or ()) < new and not versions.damage(os.path.join(place.folder, name)):
+            return name
+    return ""
 
 
 def _bring_in(place: Here, manifest: Manifest, archive: str, path: str, hearer: Hearer) -> None:

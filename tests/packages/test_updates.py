@@ -121,6 +121,32 @@ def test_one_older_version_is_kept(package: Package) -> None:
     assert versions.kept(str(package.versions)) == ["0.10.0", "0.3.0"]
 
 
+@pytest.mark.parametrize("harmed", ["app/halftone/deep/er.py", versions.RECORD])
+def test_the_older_version_that_is_kept_is_whole(package: Package, harmed: str) -> None:
+    for version in ("0.1.5", "0.2.0"):
+        package.updated(version)
+    (package.versions / "0.2.0" / harmed).unlink()
+    package.updated("0.3.0")
+    assert versions.kept(str(package.versions)) == ["0.3.0", "0.1.5"]
+    (package.versions / "0.3.0" / "app/halftone/deep/er.py").unlink()
+    assert json.loads(package.start().stdout)[0] == "0.1.5"
+
+
+def test_nothing_is_kept_for_a_version_that_the_package_passed(package: Package, tmp_path: Path, keys: Keys) -> None:
+    """The package became newer than the update, which never starts again."""
+    lock = b"another==1.0\n"
+    package.updated("0.2.0", {"installer/requirements.lock": lock}, environment="env-00000002")
+    assert package.started() == "0.2.0"
+    (tmp_path / "b").mkdir()
+    newer = new_package(tmp_path / "b", keys, "0.3.0")._replace(home=package.home, offers=package.offers)
+    root, environ = str(newer.root), newer.environ()
+    assert versions.spared(str(package.home), str(package.home / "env-00000001"), root, environ) == set()
+    newer.updated("0.4.0")
+    assert versions.kept(str(package.versions)) == ["0.4.0"]
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+    assert newer.started() == "0.4.0"
+
+
 def test_a_version_that_is_in_use_is_not_removed(package: Package) -> None:
     package.updated("0.2.0")
     launcher = package.root / "installer" / "launch.py"
@@ -671,12 +697,8 @@ def test_a_lock_whose_environment_is_there_builds_none(package: Package) -> None
     """As after going back to the package: its environment and that of the update lie side by side."""
     lock = b"another==1.0\n"
     package.offer("0.2.0", {"installer/requirements.lock": lock})
-    env = package.home / "env-00000002"
-    shutil.copytree(package.home / "env-00000001", env, symlinks=True)
-    stamp = places.read_stamp(str(env))
     found = json.loads(Path(package.offers, f"halftone-{TARGET}.update").read_bytes().partition(b"\n")[2])
-    assert stamp is not None
-    places.write_stamp(str(env), stamp._replace(runtime=found["lock"]))
+    package.add_environment("env-00000002", found["lock"])
     assert json.loads(package.update("--check", "--json").stdout)["found"]["environment"] is False
     assert package.update().returncode == 0
     assert package.started() == "0.2.0"
