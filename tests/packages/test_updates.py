@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from installer import places, versions
+from installer import guard, places, versions
 from installer.packaging import updates as maker
 from installer.packaging.payload import Release
+from installer.runner import StoppedError
 from installer.updates import manifest, unpacking
 from installer.updates.ed25519 import is_signed
 from installer.updates.manifest import Manifest
@@ -529,6 +530,44 @@ def test_a_stopped_update_leaves_nothing_and_no_process(package: Package) -> Non
     assert {one.name for one in package.versions.iterdir()} == {"update.lock"}
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+def test_a_lock_that_cannot_be_opened_does_not_fail_an_update_that_is_in(package: Package) -> None:
+    """A folder stands for the lock that root left after a set-up with sudo."""
+    package.updated("0.2.0")
+    (package.home / guard.LOCK).unlink(missing_ok=True)
+    (package.home / guard.LOCK).mkdir()
+    package.updated("0.3.0")
+    assert package.started() == "0.3.0"
+
+
+def test_an_update_does_not_wait_for_a_set_up(package: Package) -> None:
+    import fcntl
+
+    package.updated("0.2.0")
+    with open(package.home / guard.LOCK, "a+b") as setting_up:
+        fcntl.flock(setting_up, fcntl.LOCK_EX)
+        package.offer("0.3.0")
+        command = package.command("--from", str(package.offers), "--yes")
+        assert subprocess.run(command, env=package.environ(), capture_output=True, check=False, timeout=60).returncode == 0
+    assert package.started() == "0.3.0"
+
+
+def test_a_stop_after_the_switch_comes_too_late(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stop comes while the last thing is tidied."""
+    from installer.updates import install
+    from installer.updates.command import silent
+
+    package.offer("0.2.0")
+    place = install.here(package.environ(), str(package.root))
+    found = install.look(place, str(package.offers), base64.b64decode(package.keys.line))
+
+    def stop(_home: str, _keep: str | None) -> None:
+        raise StoppedError("SIGINT")
+
+    monkeypatch.setattr(guard, "sweep", stop)
+    install.install(place, found, silent())
+    assert package.started() == "0.2.0"
 
 
 def test_a_full_disk_leaves_the_version_in_use(package: Package) -> None:
