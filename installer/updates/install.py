@@ -308,10 +308,10 @@ def _remove(path: str) -> bool:
 
 
 def _clear(folder: str) -> None:
-    """Delete what a killed update left. Called with the lock held. Names that are not of updates stay."""
+    """Delete what a killed update left. Called with the lock held. Names that are not of updates stay, and so does what runs."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if versions.numbers(name) and not os.path.exists(os.path.join(path, RECORD)):
+        if versions.numbers(name) and not os.path.exists(os.path.join(path, RECORD)) and not guard.in_use(path):
             shutil.rmtree(path, ignore_errors=True)
         elif name.startswith(("download-", f"{places.POINTER}.")):
             with contextlib.suppress(OSError):
@@ -338,7 +338,13 @@ def _sweep(place: Here) -> None:
 
 
 def _give_back(place: Here, environment: str | None) -> None:
-    """Make the environment that was current so again, where the failed version had built its own."""
-    if environment is not None and places.current(place.home) != environment and places.read_stamp(environment) is not None:
+    """Make the environment that was current so again, where the failed version had built its own.
+
+    One that fits the version in use is not of this update: the user set it up meanwhile.
+    """
+    present = places.current(place.home)
+    if environment is None or present in (None, environment) or places.read_stamp(environment) is None:
+        return
+    if not places.usable(present, places.wanted(dev=False, folder=os.path.join(place.root, "installer"))):
         places.make_current(place.home, environment)
         _sweep(place)

@@ -21,13 +21,12 @@ import pytest
 from installer import guard, places, versions
 from installer.packaging import updates as maker
 from installer.packaging.payload import Release
-from installer.runner import StoppedError
 from installer.updates import manifest, unpacking
 from installer.updates.ed25519 import is_signed
 from installer.updates.manifest import Manifest
 from installer.updates.reasons import UpdateError
 from installer.words import LaunchError
-from tests.packages.updating import EPOCH, TARGET, Keys, Package, new_keys, new_package, program
+from tests.packages.updating import EPOCH, RUN, TARGET, Keys, Package, new_keys, new_package, program
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl, which signs"),
@@ -120,6 +119,20 @@ def test_one_older_version_is_kept(package: Package) -> None:
         package.updated(version)
         assert package.started() == version
     assert versions.kept(str(package.versions)) == ["0.10.0", "0.3.0"]
+
+
+def test_a_version_that_runs_and_lost_its_record_is_not_removed(package: Package) -> None:
+    package.updated("0.2.0")
+    waits = "import sys; print('ready', flush=True); sys.stdin.read(); import halftone.deep.er"
+    command = (sys.executable, str(package.root / "installer" / "launch.py"), "python", "-c", waits)
+    with subprocess.Popen(command, env=package.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as window:
+        assert window.stdout is not None
+        assert window.stdout.readline() == b"ready\n"
+        (package.versions / "0.2.0" / versions.RECORD).unlink()
+        package.updated("0.3.0")
+        window.communicate()
+    assert window.returncode == 0
+    assert package.started() == "0.3.0"
 
 
 @pytest.mark.parametrize("harmed", ["app/halftone/deep/er.py", versions.RECORD])
@@ -553,20 +566,20 @@ def test_an_update_does_not_wait_for_a_set_up(package: Package) -> None:
     assert package.started() == "0.3.0"
 
 
-def test_a_stop_after_the_switch_comes_too_late(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stop comes while the last thing is tidied."""
-    from installer.updates import install
-    from installer.updates.command import silent
-
+def test_a_stop_after_the_switch_comes_too_late(package: Package) -> None:
+    """It comes when the archive is deleted, which is after the switch."""
     package.offer("0.2.0")
-    place = install.here(package.environ(), str(package.root))
-    found = install.look(place, str(package.offers), base64.b64decode(package.keys.line))
-
-    def stop(_home: str, _keep: str | None) -> None:
-        raise StoppedError("SIGINT")
-
-    monkeypatch.setattr(guard, "sweep", stop)
-    install.install(place, found, silent())
+    stops = (
+        "import os, signal, sys\n"
+        "def watch(event, arguments):\n"
+        "    if event == 'os.remove' and 'download-' in str(arguments[0]):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(watch)\n"
+    )
+    command = (sys.executable, "-I", "-c", stops + RUN, str(package.root), "--from", str(package.offers), "--yes")
+    done = subprocess.run(command, env=package.environ(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Version 0.2.0 is installed" in done.stdout
     assert package.started() == "0.2.0"
 
 
@@ -712,6 +725,53 @@ def test_another_lock_is_said_and_its_failure_changes_nothing(package: Package) 
     assert "because there is not enough space on the disk" in values[1]
     assert package.started() == "0.2.0"
     assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+
+
+UV = f"""#!/bin/sh
+case "$1" in
+--version) echo uv 0.13.8;;
+venv) for last in "$@"; do :; done; {sys.executable} -m venv --without-pip "$last";;
+esac
+""".encode()
+VERIFY = b"""NO_CODE = 4
+if __name__ == "__main__":
+    print('{"torch": "9.9", "device": "cpu", "name": "x", "note": ""}')
+"""
+"""With them an environment is built at once: both do nothing but that."""
+
+
+def test_an_environment_that_a_failed_update_built_gives_way(package: Package) -> None:
+    package.updated("0.2.0")
+    parts = {"installer/requirements.lock": b"another==1.0\n", "uv/uv": UV, "installer/verify.py": VERIFY}
+    package.offer("0.3.0", {**parts, "app/halftone/broken.py": b"raise ValueError('x')\n"})
+    assert package.refused()[0] == "self-check"
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+    assert package.started() == "0.2.0"
+
+
+def test_an_environment_that_was_set_up_meanwhile_stays(package: Package) -> None:
+    """The update needs none of its own and fails; meanwhile the user runs the set-up again."""
+    for name, data in (("uv/uv", UV), ("installer/verify.py", VERIFY)):
+        path = package.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755)
+    waits = b"import os, time\nwhile not os.path.exists(os.environ['GO_ON']):\n    time.sleep(0.01)\nraise ValueError('x')\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    go_on = package.home / "go on"
+    command = package.command("--from", str(package.offers), "--yes", "--json", "--progress")
+    environ = package.environ() | {"GO_ON": str(go_on)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as update:
+        assert update.stderr is not None
+        while json.loads(update.stderr.readline())["stage"] != "self-check":
+            pass
+        assert package.start("setup").returncode == 0
+        made = (package.home / places.POINTER).read_text(encoding="utf-8")
+        go_on.touch()
+        assert json.loads(update.communicate()[0])["error"]["code"] == "self-check"
+    assert made != "env-00000001\n"
+    assert (package.home / places.POINTER).read_text(encoding="utf-8") == made
+    assert package.started() == "0.1.0"
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
