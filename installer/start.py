@@ -155,12 +155,13 @@ def start(words: Sequence[str]) -> int:
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
     if command == "ready" and env is not None:
         return 0
-    if command == "update" and env is None:
+    if os.environ.get(versions.PACKAGE):
+        hold(places.ROOT)  # An update leaves the version of an open window in its place.
+    if command == "update" and (env is None or any(word.partition("=")[0] == "--from" for word in words)):
+        # The program would only add the place of its settings, and an environment that is broken cannot do that either.
         from installer.updates.command import main
 
         return main(words[1:])
-    if os.environ.get(versions.PACKAGE):
-        hold(places.ROOT)  # An update leaves the version of an open window in its place.
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)
         return become(env, words, clean(os.environ))

@@ -44,12 +44,14 @@ class Here(NamedTuple):
     @property
     def current(self) -> str:
         """The name of the version that an update made current, "" where it is none or older than the package."""
-        name = versions.pointed(self.folder)
+        name = versions.newest(self.folder)
         return name if (versions.numbers(name) or ()) > (versions.numbers(self.own) or ()) else ""
 
     @property
     def damaged(self) -> str:
-        """The first damaged file of the current version, "" for none."""
+        """The first damaged file of the current version, "" for none. The one that names it counts."""
+        if versions.is_lost(self.folder):
+            return places.POINTER
         return versions.damage(os.path.join(self.folder, self.current)) if self.current else ""
 
 

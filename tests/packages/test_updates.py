@@ -245,11 +245,17 @@ def test_a_file_that_was_only_touched_is_whole(twice: Package, tmp_path: Path) -
     assert package.started() == "0.3.0"
 
 
-@pytest.mark.parametrize("text", ["", "../..", "env-00000001", "9.9.9.9.9", "\0", "0.2.0/../0.2.0"])
-def test_a_foreign_pointer_is_no_version(twice: Package, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "../..", "env-00000001", "9.9.9.9.9", "\0", "0.2.0/../0.2.0", "\u00fc"])
+def test_where_no_version_is_named_the_newest_starts_with_a_word(twice: Package, tmp_path: Path, text: str) -> None:
     package = twice.copy(tmp_path)
-    (package.versions / places.POINTER).write_text(text, encoding="ascii")
-    assert package.started() == "0.1.0"
+    (package.versions / places.POINTER).write_text(text, encoding="utf-8")
+    done = package.start()
+    assert json.loads(done.stdout)[0] == "0.3.0"
+    assert done.stderr == "An update is damaged (current); Halftone starts version 0.3.0: update again.\n"
+    package.offer("0.2.5")
+    assert package.refused() == ("older", ["0.2.5", "0.3.0"])
+    package.updated("0.3.0")
+    assert package.started() == "0.3.0"
 
 
 # --- refusals ----------------------------------------------------------------------------------------------------------------
@@ -813,6 +819,24 @@ def test_without_an_environment_the_launcher_updates(package: Package) -> None:
     done = package.start("update", "--check", "--from", str(package.offers))
     assert "Version 0.3.0" in done.stdout, done.stderr
     assert "a new environment will be built" in done.stdout
+
+
+def test_with_a_broken_environment_the_launcher_updates(package: Package) -> None:
+    """It looks whole, but the program does not start in it."""
+    package.updated("0.2.0")
+    (package.versions / "0.2.0" / "app/halftone/__main__.py").write_text("import typer_that_is_gone\n", encoding="ascii")
+    record = package.versions / "0.2.0" / versions.RECORD
+    rows = json.loads(record.read_text(encoding="utf-8"))
+    del rows["files"]["app/halftone/__main__.py"]  # so that the version itself is whole
+    record.write_text(json.dumps(rows), encoding="utf-8")
+    assert package.start().returncode == 1
+    package.offer("0.3.0")
+    for words in (("--from", str(package.offers)), (f"--from={package.offers}",)):
+        done = package.start("update", "--check", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Version 0.3.0" in done.stdout
+    assert package.start("update", "--yes", "--from", str(package.offers)).returncode == 0
+    assert package.started() == "0.3.0"
 
 
 # --- making them -------------------------------------------------------------------------------------------------------------
