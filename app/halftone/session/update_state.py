@@ -37,14 +37,15 @@ REASONS: Final = {
 }
 """The sentences of `installer.updates.reasons`, which stands outside of this package."""
 _ENDED: Final = "The update ended early ({0}); the version in use is unchanged: try again."
+_ENDED_LAST: Final = "The update ended early in its last step ({0}): check for updates to see whether it is installed."
 
 
 def refusal(code: str, values: Sequence[str]) -> Words:
     return Words(REASONS[code], tuple(values))
 
 
-def ended_early(detail: str) -> Words:
-    return Words(_ENDED, (detail,))
+def ended_early(detail: str, step: Step) -> Words:
+    return Words(_ENDED_LAST if step == "switch" else _ENDED, (detail,))
 
 
 @dataclass(frozen=True, kw_only=True)
