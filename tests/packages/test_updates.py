@@ -21,7 +21,7 @@ import pytest
 from installer import guard, places, versions
 from installer.packaging import updates as maker
 from installer.packaging.payload import Release
-from installer.updates import manifest, unpacking
+from installer.updates import manifest, sources, unpacking
 from installer.updates.ed25519 import is_signed
 from installer.updates.manifest import Manifest
 from installer.updates.reasons import UpdateError
@@ -379,7 +379,17 @@ def test_an_archive_that_was_changed_is_refused(package: Package) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["http://localhost/", "ftp://localhost/", "https:///x", "https://[::1/x", "/nowhere/at/all", " "]
+    "place",
+    [
+        "http://localhost/",
+        "ftp://localhost/",
+        "https:///x",
+        "https://[::1/x",
+        "https://h:x/",
+        "https://\u00fc..example/",
+        "/nowhere/at/all",
+        " ",
+    ],
 )
 def test_a_place_that_is_none_is_refused(package: Package, place: str) -> None:
     assert package.refused(place=place)[0] == ("no-source" if place == " " else "bad-address")
@@ -642,6 +652,29 @@ def test_a_changed_offer_is_not_installed(package: Package) -> None:
 
 
 # --- over the network --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "manifest", "archive"),
+    [
+        ("https://h.example/u", "https://h.example/u/halftone-t-x.update", "https://h.example/u/a.zip"),
+        ("https://h.example", "https://h.example/halftone-t-x.update", "https://h.example/a.zip"),
+        ("https://h.example/u?key=a/b", "https://h.example/u/halftone-t-x.update?key=a/b", "https://h.example/u/a.zip?key=a/b"),
+        ("https://h.example/o.update?k=1#x", "https://h.example/o.update?k=1#x", "https://h.example/a.zip?k=1"),
+        ("https://h\u00f6st:8443/\u00fc b/%20", "https://xn--hst-sna:8443/%C3%BC%20b/%20/halftone-t-x.update",
+         "https://xn--hst-sna:8443/%C3%BC%20b/%20/a.zip"),
+        ("https://[::1]:1/u", "https://[::1]:1/u/halftone-t-x.update", "https://[::1]:1/u/a.zip"),
+    ],
+)  # fmt: skip
+def test_both_files_of_an_address(words: str, manifest: str, archive: str) -> None:
+    source = sources.source_of(words, "t-x")
+    assert (source.manifest, source.beside("a.zip")) == (manifest, archive)
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown(package: Package) -> None:
+    done = package.update("--json", place="https://me:secret@localhost:1/")
+    assert json.loads(done.stdout)["error"]["code"] == "password"
+    assert "secret" not in done.stdout + done.stderr
 
 
 class Server(NamedTuple):
