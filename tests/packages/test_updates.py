@@ -851,7 +851,29 @@ def test_without_an_environment_the_launcher_updates(package: Package) -> None:
     package.offer("0.3.0")
     done = package.start("update", "--check", "--from", str(package.offers))
     assert "Version 0.3.0" in done.stdout, done.stderr
-    assert "a new environment will be built" in done.stdout
+    assert "A new environment will be built" in done.stdout
+
+
+def test_an_old_console_shows_what_it_can(package: Package) -> None:
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers), "--yes")
+    latin = package.environ() | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run((command[0], *command[2:]), env=latin, capture_output=True, encoding="latin-1", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Checking the new version ?" in done.stdout
+
+
+def test_a_reader_that_leaves_does_not_end_the_update(package: Package) -> None:
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers), "--yes")
+    with subprocess.Popen(command, env=package.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as update:
+        assert update.stdout is not None
+        assert update.stderr is not None
+        update.stdout.readline()
+        update.stdout.close()
+        assert update.stderr.read() == ""
+    assert update.returncode == 0
+    assert package.started() == "0.2.0"
 
 
 def test_with_a_broken_environment_the_launcher_updates(package: Package) -> None:
