@@ -53,12 +53,22 @@ def hold(env: str) -> None:
 
 def as_typed(launcher: str) -> str:
     """How the person called the launcher, so that hints show a command that works here."""
-    return f"{'py' if sys.platform == 'win32' else 'python3'} {shlex.quote(launcher)}"
+    return f"{'py' if sys.platform == 'win32' else 'python3'} {quoted(launcher)}"
+
+
+def quoted(path: str) -> str:
+    """A path as one word of the shell of this system."""
+    if sys.platform != "win32":
+        return shlex.quote(path)
+    import subprocess
+
+    return subprocess.list2cmdline([path])
 
 
 def called(launcher: str) -> str:
     """The command for hints. Packages have a name of their own for it."""
-    return os.environ.get("HALFTONE_STARTER") or as_typed(launcher)
+    starter = os.environ.get("HALFTONE_STARTER")
+    return quoted(starter) if starter else as_typed(launcher)
 
 
 def found_in_place(env: str, root: str = places.ROOT) -> dict[str, str]:

@@ -239,6 +239,14 @@ def test_hints_show_how_the_launcher_was_called() -> None:
     assert called == ('py "/a b/launch.py"' if sys.platform == "win32" else "python3 '/a b/launch.py'")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="quotes as a POSIX shell does")
+def test_hints_name_the_starter_of_a_package_as_it_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALFTONE_STARTER", "/home/me/My Apps/Halftone.AppImage")
+    assert start.called("launch.py") == "'/home/me/My Apps/Halftone.AppImage'"
+    monkeypatch.setenv("HALFTONE_STARTER", "halftone")
+    assert start.called("launch.py") == "halftone"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell script")
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexec sleep 30\n", "#!/nowhere\n"])
 def test_a_notice_that_hangs_or_fails_ends_nothing(clone: Clone, tmp_path: Path, script: str) -> None:
