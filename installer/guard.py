@@ -29,9 +29,13 @@ def try_lock(file: IO[bytes]) -> bool:
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # Anything but "someone has it" means that this file system has no locks; then going on is better than waiting for ever.
-        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+        return not is_held(error)
     return True
+
+
+def is_held(error: OSError) -> bool:
+    """Whether someone has the lock. All else means that this file system has no locks; going on is better than waiting for ever."""
+    return error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 @contextlib.contextmanager
@@ -63,8 +67,8 @@ def in_use(env: str) -> bool:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except OSError:
-        return True
+    except OSError as error:
+        return sys.platform == "win32" or is_held(error)
     return False
 
 
