@@ -20,8 +20,8 @@ class LaunchError(Exception):
 
 
 def without_secrets(text: str) -> str:
-    """Package index addresses may carry a password; the log must not."""
-    return re.sub(r"(\w+://[^\s/@:]*):[^\s/@]+@", r"\1:***@", text)
+    """Package index addresses may carry a password, or a token as the user; the log must not."""
+    return re.sub(r"(\w+://)[^\s/@]+@", r"\1***@", text)
 
 
 def duration(seconds: float) -> str:
