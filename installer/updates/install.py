@@ -305,7 +305,7 @@ def _remove(path: str) -> bool:
         return False
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(path, RECORD))
-    shutil.rmtree(path, ignore_errors=True)
+    guard.remove_tree(path)
     return not os.path.lexists(path)
 
 
@@ -314,7 +314,7 @@ def _clear(folder: str) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if versions.numbers(name) and not os.path.exists(os.path.join(path, RECORD)) and not guard.in_use(path):
-            shutil.rmtree(path, ignore_errors=True)
+            guard.remove_tree(path)
         elif name.startswith(("download-", f"{places.POINTER}.")):
             with contextlib.suppress(OSError):
                 os.unlink(path)

@@ -178,6 +178,33 @@ def test_a_version_that_is_in_use_is_not_removed(package: Package) -> None:
     assert versions.kept(str(package.versions)) == ["0.5.0", "0.4.0"]
 
 
+def test_the_bytecode_of_what_is_removed_goes_too(package: Package) -> None:
+    """Packages keep it in one folder, by whole paths, as their own is never written to."""
+    bytecode = package.home / "cache" / "bytecode"
+    environ = package.environ() | {"PYTHONPYCACHEPREFIX": str(bytecode)}
+
+    def run(*words: str) -> None:
+        assert subprocess.run(words, env=environ, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
+
+    def compiled() -> set[str]:
+        below = bytecode / package.versions.relative_to("/")
+        return {path.name for path in below.iterdir()}
+
+    for version in ("0.2.0", "0.3.0", "0.4.0"):
+        package.offer(version)
+        command = package.command("--from", str(package.offers), "--yes")
+        run(command[0], *command[2:])
+        run(sys.executable, str(package.root / "installer/launch.py"), "--version")
+        assert version in compiled()
+    assert compiled() == {"0.3.0", "0.4.0"}
+    env = package.home / "env-00000002"
+    (bytecode / env.relative_to("/")).mkdir(parents=True)
+    env.mkdir()
+    guards = "import sys; sys.path.insert(0, sys.argv[1]); from installer import guard; guard.sweep(sys.argv[2], None)"
+    run(sys.executable, "-c", guards, str(package.root), str(package.home))
+    assert not (bytecode / env.relative_to("/")).exists()
+
+
 def test_a_newer_package_starts_itself(package: Package, tmp_path: Path, keys: Keys) -> None:
     package.updated("0.2.0")
     (tmp_path / "b").mkdir()
