@@ -40,7 +40,9 @@ def tell_desktop(text: str, words: Sequence[str]) -> None:
         and not sys.stderr.isatty()
         and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     ):
-        subprocess.run([notify, "Halftone", text], check=False, capture_output=True, timeout=10)
+        # It waits for a daemon that may not be there, and nothing may hang on a notice.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run([notify, "Halftone", text], check=False, capture_output=True, timeout=2)
 
 
 def report_mistake(error: BaseException) -> None:

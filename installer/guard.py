@@ -29,9 +29,13 @@ def try_lock(file: IO[bytes]) -> bool:
 
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # Anything but "someone has it" means that this file system has no locks; then going on is better than waiting for ever.
-        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+        return not is_held(error)
     return True
+
+
+def is_held(error: OSError) -> bool:
+    """Whether someone has the lock. All else means that this file system has none; going on is better than waiting for ever."""
+    return error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 @contextlib.contextmanager
@@ -63,8 +67,8 @@ def in_use(env: str) -> bool:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except OSError:
-        return True
+    except OSError as error:
+        return sys.platform == "win32" or is_held(error)
     return False
 
 
@@ -72,7 +76,15 @@ def remove(folder: str) -> None:
     """Delete an environment so that an interruption cannot leave a half-deleted one that looks whole: its stamp goes first."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(folder, places.STAMP))
+    remove_tree(folder)
+
+
+def remove_tree(folder: str) -> None:
+    """Delete a folder, and the bytecode of what was in it where packages keep it: by its whole path below a folder for all."""
     shutil.rmtree(folder, ignore_errors=True)
+    if sys.pycache_prefix:
+        path = os.path.splitdrive(os.path.abspath(folder))[1].lstrip("/\\")
+        shutil.rmtree(os.path.join(sys.pycache_prefix, path), ignore_errors=True)
 
 
 def sweep(home: str, keep: str | None) -> None:

@@ -52,6 +52,16 @@ def newer_python(search: str) -> "str | None":
     return None
 
 
+def open_streams() -> None:
+    """Open the streams that this process was started without, as pythonw is: a line that nobody reads must not end a start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # In this order each gets its own number, 0 to 2, and so does the program that this process becomes.
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (open as long as the process lives)
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
 def hand_over(executable: str) -> int:
     import subprocess
 
@@ -59,6 +69,7 @@ def hand_over(executable: str) -> int:
 
 
 def main() -> int:
+    open_streams()
     version = (sys.version_info[0], sys.version_info[1])
     if needs_newer(version):
         other = newer_python(os.environ.get("PATH", ""))

@@ -54,6 +54,16 @@ def wanted(dev: bool, folder: str = os.path.join(ROOT, "installer")) -> Wanted:
     return Wanted(digest(folder, RUNTIME_FILES), digest(folder, DEV_FILES) if dev else "")
 
 
+def has_console() -> bool:
+    """Whether anybody may read stderr: pythonw, with which a menu of Windows starts Halftone, has none."""
+    return sys.__stderr__ is not None
+
+
+def window_flags() -> int:
+    """`creationflags` of a child: without a console to share, Windows would open one for it."""
+    return 0x08000000 if sys.platform == "win32" and not has_console() else 0  # CREATE_NO_WINDOW
+
+
 def user_data(environ: Mapping[str, str], platform: str) -> str:
     """The per-user data folder of the system, as platformdirs would say it."""
     user = environ.get("HOME") or os.path.expanduser("~")

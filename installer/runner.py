@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple
 
-from installer import words
+from installer import places, words
 from installer.words import Reporter
 
 TAIL = 20_000
@@ -102,7 +102,13 @@ def run(
             try:
                 with stops_held():
                     child = subprocess.Popen(
-                        argv, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=capture, stderr=capture
+                        argv,
+                        env=dict(environ),
+                        cwd=cwd,
+                        stdin=subprocess.DEVNULL,
+                        stdout=capture,
+                        stderr=capture,
+                        creationflags=places.window_flags(),
                     )
             except OSError as error:
                 reporter.note(str(error))

@@ -53,12 +53,22 @@ def hold(env: str) -> None:
 
 def as_typed(launcher: str) -> str:
     """How the person called the launcher, so that hints show a command that works here."""
-    return f"{'py' if sys.platform == 'win32' else 'python3'} {shlex.quote(launcher)}"
+    return f"{'py' if sys.platform == 'win32' else 'python3'} {quoted(launcher)}"
+
+
+def quoted(path: str) -> str:
+    """A path as one word of the shell of this system."""
+    if sys.platform != "win32":
+        return shlex.quote(path)
+    import subprocess
+
+    return subprocess.list2cmdline([path])
 
 
 def called(launcher: str) -> str:
     """The command for hints. Packages have a name of their own for it."""
-    return os.environ.get("HALFTONE_STARTER") or as_typed(launcher)
+    starter = os.environ.get("HALFTONE_STARTER")
+    return quoted(starter) if starter else as_typed(launcher)
 
 
 def found_in_place(env: str, root: str = places.ROOT) -> dict[str, str]:
@@ -85,7 +95,7 @@ def turn_into(command: list[str], environ: Mapping[str, str]) -> int:
         os.execve(command[0], command, environ)
     import subprocess
 
-    with subprocess.Popen(command, env=environ) as child:
+    with subprocess.Popen(command, env=environ, creationflags=places.window_flags()) as child:
         while True:
             try:
                 return child.wait()
@@ -155,12 +165,13 @@ def start(words: Sequence[str]) -> int:
     quick = env is not None and (command not in QT_COMMANDS or os.path.exists(os.path.join(env, "qt-ok")))
     if command == "ready" and env is not None:
         return 0
-    if command == "update" and env is None:
+    if os.environ.get(versions.PACKAGE):
+        hold(places.ROOT)  # An update leaves the version of an open window in its place.
+    if command == "update" and (env is None or any(word.partition("=")[0] == "--from" for word in words)):
+        # The program would only add the place of its settings, and an environment that is broken cannot do that either.
         from installer.updates.command import main
 
         return main(words[1:])
-    if os.environ.get(versions.PACKAGE):
-        hold(places.ROOT)  # An update leaves the version of an open window in its place.
     if env is not None and quick and command not in ("test", "shortcut"):
         hold(env)
         return become(env, words, clean(os.environ))

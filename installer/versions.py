@@ -65,6 +65,11 @@ def pointed(where: str) -> str:
     return name if numbers(name) else ""
 
 
+def is_lost(where: str) -> bool:
+    """Whether `current` is there and names no version, as the disk leaves it after a power cut."""
+    return not pointed(where) and os.path.lexists(os.path.join(where, places.POINTER))
+
+
 def record(path: str) -> Mapping[str, Row] | None:
     """Name -> row of each file of a version; None where it was never finished."""
     try:
@@ -104,6 +109,11 @@ def kept(where: str) -> list[str]:
     return sorted(found, key=lambda name: numbers(name) or (), reverse=True)
 
 
+def newest(where: str) -> str:
+    """The name of the version that is current; where that is lost the newest that is finished. "" for none."""
+    return pointed(where) or next(iter(kept(where) if is_lost(where) else []), "")
+
+
 class Choice(NamedTuple):
     """path: the folder of a newer version, "" for the package's own; damaged: version and file of one that cannot start."""
 
@@ -116,13 +126,9 @@ def choose(root: str, environ: Mapping[str, str]) -> Choice:
     own, where = numbers(note(root).get("version", "")), folder(environ)
     if own is None or where is None or is_inside(root, where):
         return Choice()
-    current = pointed(where)
-    newest = numbers(current)
-    if newest is None or newest <= own:
-        return Choice()
-    damaged = ""
+    current, damaged = newest(where), places.POINTER if is_lost(where) else ""
     # Of the others only those that were current before: a newer one may have been finished and never chosen.
-    for name in (current, *(one for one in kept(where) if (numbers(one) or ()) < newest)):
+    for name in (current, *(one for one in kept(where) if (numbers(one) or ()) < (numbers(current) or ()))):
         if (numbers(name) or ()) <= own:
             break
         path = os.path.join(where, name)
@@ -139,12 +145,13 @@ def package(root: str, environ: Mapping[str, str]) -> str:
 
 
 def roots(root: str, environ: Mapping[str, str]) -> list[str]:
-    """The folders of the programs that may start: this one, and of the package and the kept versions the two newest."""
+    """The folders of the programs that may start: this one, and of the package and the versions newer than it the two newest."""
     where = folder(environ)
     if where is None or not places.is_packaged(root):
         return [root]
-    found = {os.path.join(where, name) for name in kept(where)} | {package(root, environ)}
-    ordered = sorted(found, key=lambda one: numbers(note(one).get("version", "")) or (), reverse=True)
+    own = package(root, environ)
+    oldest = numbers(note(own).get("version", "")) or ()
+    ordered = [*(os.path.join(where, name) for name in kept(where) if (numbers(name) or ()) > oldest), own]
     return list(dict.fromkeys((root, *ordered[:2])))
 
 

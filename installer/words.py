@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TextIO
 
+from installer import places
+
 LOG_LIMIT = 1_000_000
 
 
@@ -18,8 +20,8 @@ class LaunchError(Exception):
 
 
 def without_secrets(text: str) -> str:
-    """Package index addresses may carry a password; the log must not."""
-    return re.sub(r"(\w+://[^\s/@:]*):[^\s/@]+@", r"\1:***@", text)
+    """Package index addresses may carry a password, or a token as the user; the log must not."""
+    return re.sub(r"(\w+://)[^\s/@]+@", r"\1***@", text)
 
 
 def duration(seconds: float) -> str:
@@ -133,16 +135,19 @@ def set_up_failed(step: str, output: str, had_one: bool) -> LaunchError:
 
 def fail(reporter: Reporter, sentence: str, words: Sequence[str]) -> int:
     reporter.line(f"{sentence} The log: {reporter.log.name}")
-    wait_if_double_clicked(words)
+    show_where_double_clicked(sentence, words)
     return 1
 
 
-def wait_if_double_clicked(words: Sequence[str]) -> None:
-    """A console that Windows opened for this double-click closes with us, and the sentence with it."""
+def show_where_double_clicked(sentence: str, words: Sequence[str]) -> None:
+    """A console that Windows opened for this double-click closes with us, and the sentence with it; a menu gives none at all."""
     if sys.platform != "win32" or list(words) not in ([], ["gui"]) or os.environ.get("HALFTONE_WRAPPER"):
         return
     import ctypes
 
+    if not places.has_console():
+        ctypes.windll.user32.MessageBoxW(None, sentence, "Halftone", 0x10)  # MB_ICONERROR
+        return
     attached = ctypes.windll.kernel32.GetConsoleProcessList((ctypes.c_uint * 4)(), 4)
     # Alone, or with the py launcher: nobody's shell is attached that would keep the console open.
     if attached <= 2 and sys.stdin is not None and sys.stdin.isatty():

@@ -1,6 +1,7 @@
 """`halftone update`: says what would change, asks, installs. With --json for the window, which shows the same."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -42,6 +43,9 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def main(words: list[str], environ: Mapping[str, str] = os.environ) -> int:
     """Exit code: 0 done, 1 refused or stopped."""
     asked = arguments(words)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # A console in an old code page cannot show every note.
     runner.stop_on_signals()
     try:
         return _run(asked, environ)
@@ -73,7 +77,7 @@ def _run(asked: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if asked.json:
         _put({"found": described(place, found), "installed": wanted})
     elif wanted:
-        print(f"Version {found.manifest.version} is installed and will start next time. The current version is kept.")
+        _say(f"Version {found.manifest.version} is installed and will start next time. The current version is kept.")
     return 0
 
 
@@ -96,22 +100,30 @@ def described(place: Here, found: Found) -> dict[str, object]:
 
 def _tell(place: Here, found: Found) -> None:
     manifest = found.manifest
-    print(f"Version {manifest.version} of {manifest.date}, from {found.source.manifest}. Current: {place.current or place.own}.")
+    _say(f"Version {manifest.version} of {manifest.date}, from {found.source.manifest}. Current: {place.current or place.own}.")
     if note := manifest.notes.get("en", ""):
-        print(note.rstrip())
+        _say(note.rstrip())
     way = "Download" if found.source.remote else "To copy"
-    print(f"{way}: {manifest.size / 1e6:.1f} MB; on the disk: {manifest.unpacked / 1e6:.1f} MB.")
+    _say(f"{way}: {manifest.size / 1e6:.1f} MB; on the disk: {manifest.unpacked / 1e6:.1f} MB.")
     if found.environment:
-        print("It has other packages: a new environment will be built; this downloads packages.")
+        _say("A new environment will be built; this downloads packages.")
     else:
-        print("It needs no new environment.")
+        _say("It needs no new environment.")
+
+
+def _say(text: str, end: str = "\n") -> None:
+    """Print, as long as there is a reader: the end of one such as `head` is none of the update."""
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _agreed() -> bool:
-    print("Install it? [y/N]: ", end="", flush=True)
+    _say("Install it? [y/N]: ", end="")
     agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not agreed:
-        print("Nothing was changed.")
+        _say("Nothing was changed.")
     return agreed
 
 
@@ -119,7 +131,7 @@ def _up_to_date(place: Here, error: UpdateError, *, as_json: bool) -> int:
     if as_json:
         _put({"found": None, "current": place.current or place.own, "installed": False})
     else:
-        print(error)
+        _say(error)
     return 0
 
 
@@ -165,7 +177,7 @@ def as_words(found: Found) -> Hearer:
     """For a person: a line a stage, and what a set-up prints."""
     words = STAGES if found.source.remote else {**STAGES, "download": "Copying the update"}
     return Hearer(
-        lambda name: print(f"{words[name]} …", flush=True),
+        lambda name: _say(f"{words[name]} …"),
         lambda _done, _total: None,
-        lambda line: print(f"  {line}", flush=True),
+        lambda line: _say(f"  {line}"),
     )

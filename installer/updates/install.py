@@ -17,13 +17,12 @@ from typing import IO, Any, Final, NamedTuple, cast
 
 from installer import guard, places, versions
 from installer.desk import WHILE_INPUT
-from installer.runner import end
+from installer.runner import StoppedError, end
 from installer.updates import sources
 from installer.updates.manifest import Manifest, judge, public_key, verified
 from installer.updates.reasons import UpdateError
 from installer.updates.unpacking import unpack
 from installer.versions import RECORD, Row
-from installer.words import Reporter
 
 _LOCK: Final = "update.lock"
 _SPARE: Final = 50_000_000
@@ -45,12 +44,14 @@ class Here(NamedTuple):
     @property
     def current(self) -> str:
         """The name of the version that an update made current, "" where it is none or older than the package."""
-        name = versions.pointed(self.folder)
+        name = versions.newest(self.folder)
         return name if (versions.numbers(name) or ()) > (versions.numbers(self.own) or ()) else ""
 
     @property
     def damaged(self) -> str:
-        """The first damaged file of the current version, "" for none."""
+        """The first damaged file of the current version, "" for none. The one that names it counts."""
+        if versions.is_lost(self.folder):
+            return places.POINTER
         return versions.damage(os.path.join(self.folder, self.current)) if self.current else ""
 
 
@@ -95,15 +96,25 @@ def _environments(place: Here, lock: str) -> list[str]:
 
 
 def install(place: Here, found: Found, hearer: Hearer) -> None:
-    """Raises UpdateError. After every error the version that was in use is in use."""
-    path = place.folder
+    """Raises UpdateError, StoppedError. After every error the version that was in use is in use."""
+    version = found.manifest.version
+    path = os.path.join(place.folder, version)
     try:
         os.makedirs(place.folder, exist_ok=True)
         with _alone(place.folder):
-            path = os.path.join(place.folder, found.manifest.version)
+            before = place.current
             _install(place, found, path, hearer)
+            _tidy(place, {version, _older(place, before, version)})
     except OSError as error:
         raise _unwritten(error, path) from error
+    except StoppedError:
+        if not _is_in(place, version):
+            raise  # Else it came when only tidying was left, which the next update does.
+
+
+def _is_in(place: Here, version: str) -> bool:
+    """Whether it is the version that starts next time."""
+    return versions.pointed(place.folder) == version and not versions.damage(os.path.join(place.folder, version))
 
 
 def _unwritten(error: OSError, path: str) -> UpdateError:
@@ -121,9 +132,9 @@ def _alone(folder: str) -> Generator[None]:
 
 
 def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
-    manifest, before = found.manifest, place.current
+    manifest = found.manifest
     # Again: since the offer was shown, another update may have ended.
-    judge(manifest, place.target, before or place.own, whole=not place.damaged)
+    judge(manifest, place.target, place.current or place.own, whole=not place.damaged)
     _clear(place.folder)
     _need_space(place.folder, manifest.size + manifest.unpacked + _SPARE)
     if guard.in_use(path):
@@ -139,8 +150,15 @@ def _install(place: Here, found: Found, path: str, hearer: Hearer) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(archive)
-    others = [before, *versions.kept(place.folder)]
-    _tidy(place, {manifest.version, next((name for name in others if name not in ("", manifest.version)), "")})
+
+
+def _older(place: Here, before: str, version: str) -> str:
+    """The one to keep beside this version, "" for none: that before it where it is whole, else the newest whole one."""
+    own, new = versions.numbers(place.own) or (), versions.numbers(version) or ()
+    for name in (before, *versions.kept(place.folder)):
+        if own < (versions.numbers(name) or ()) < new and not versions.damage(os.path.join(place.folder, name)):
+            return name
+    return ""
 
 
 def _bring_in(place: Here, manifest: Manifest, archive: str, path: str, hearer: Hearer) -> None:
@@ -159,9 +177,9 @@ def _bring_in(place: Here, manifest: Manifest, archive: str, path: str, hearer: 
         _finish(path, rows)
         places.make_current(place.folder, path)
     except BaseException:
-        if versions.pointed(place.folder) != manifest.version or versions.damage(path):
+        if not _is_in(place, manifest.version):
             _remove(path)
-        _give_back(place, environment)
+            _give_back(place, environment)
         raise
 
 
@@ -287,36 +305,48 @@ def _remove(path: str) -> bool:
         return False
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(path, RECORD))
-    shutil.rmtree(path, ignore_errors=True)
+    guard.remove_tree(path)
     return not os.path.lexists(path)
 
 
 def _clear(folder: str) -> None:
-    """Delete what a killed update left. Called with the lock held. Names that are not of updates stay."""
+    """Delete what a killed update left. Called with the lock held. Names that are not of updates stay, and so does what runs."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if versions.numbers(name) and not os.path.exists(os.path.join(path, RECORD)):
-            shutil.rmtree(path, ignore_errors=True)
+        if versions.numbers(name) and not os.path.exists(os.path.join(path, RECORD)) and not guard.in_use(path):
+            guard.remove_tree(path)
         elif name.startswith(("download-", f"{places.POINTER}.")):
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
 def _tidy(place: Here, wanted: set[str]) -> None:
-    """Delete versions that are neither current nor the one before, then environments that no version needs."""
+    """Delete versions that are neither current nor the one before, then environments that no version needs.
+
+    The new version is in use by now, so whatever cannot be deleted stays for the next update.
+    """
     for name in versions.kept(place.folder):
         if name not in wanted:
-            _remove(os.path.join(place.folder, name))  # One in use goes with the next update.
+            with contextlib.suppress(OSError):
+                _remove(os.path.join(place.folder, name))
     _sweep(place)
 
 
 def _sweep(place: Here) -> None:
-    with open(os.devnull, "w", encoding="ascii") as nowhere, guard.only_one(place.home, Reporter(nowhere, nowhere)):
-        guard.sweep(place.home, places.current(place.home))
+    """A set-up that runs holds the lock, for hours where the network is slow, and sweeps at its end itself."""
+    with contextlib.suppress(OSError), open(os.path.join(place.home, guard.LOCK), "a+b") as file:
+        if guard.try_lock(file):
+            guard.sweep(place.home, places.current(place.home))
 
 
 def _give_back(place: Here, environment: str | None) -> None:
-    """Make the environment that was current so again, where the failed version had built its own."""
-    if environment is not None and places.current(place.home) != environment and places.read_stamp(environment) is not None:
+    """Make the environment that was current so again, where the failed version had built its own.
+
+    One that fits the version in use is not of this update: the user set it up meanwhile.
+    """
+    present = places.current(place.home)
+    if environment is None or present in (None, environment) or places.read_stamp(environment) is None:
+        return
+    if not places.usable(present, places.wanted(dev=False, folder=os.path.join(place.root, "installer"))):
         places.make_current(place.home, environment)
         _sweep(place)

@@ -33,7 +33,10 @@ class Source(NamedTuple):
     def beside(self, name: str) -> str:
         """A file in the same folder."""
         if self.remote:
-            return urllib.parse.urljoin(self.manifest, urllib.parse.quote(name))
+            address = urllib.parse.urlsplit(self.manifest)
+            folder = address.path.rpartition("/")[0]
+            # A query may hold what lets the reader in, so it goes with both files.
+            return urllib.parse.urlunsplit(address._replace(path=f"{folder}/{urllib.parse.quote(name)}", fragment=""))
         return os.path.join(os.path.dirname(self.manifest), name)
 
 
@@ -43,22 +46,33 @@ def source_of(words: str, target: str) -> Source:
     if not words:
         raise UpdateError("no-source")
     if "://" in words:
-        try:
-            address = urllib.parse.urlsplit(words)
-        except ValueError as error:
-            raise UpdateError("bad-address", words) from error
-        if address.scheme != "https" or not address.hostname:
-            raise UpdateError("bad-address", words)
-        if address.path.endswith(SUFFIX):
-            return Source(words, remote=True)
-        path = address.path.rstrip("/") + "/" + manifest_name(target)
-        return Source(urllib.parse.urlunsplit(address._replace(path=path)), remote=True)
+        address = _address(words)
+        if not address.path.endswith(SUFFIX):
+            address = address._replace(path=address.path.rstrip("/") + "/" + manifest_name(target))
+        return Source(urllib.parse.urlunsplit(address), remote=True)
     path = os.path.abspath(os.path.expanduser(words))
     if os.path.isdir(path):
         return Source(os.path.join(path, manifest_name(target)), remote=False)
     if not os.path.isfile(path):
         raise UpdateError("bad-address", words)
     return Source(path, remote=False)
+
+
+def _address(words: str) -> urllib.parse.SplitResult:
+    """An HTTPS address in ASCII, as it goes over the network. Raises UpdateError."""
+    try:
+        address = urllib.parse.urlsplit(words)
+        if "@" in address.netloc:
+            raise UpdateError("password")
+        netloc, port = address.netloc, address.port
+        if address.scheme != "https" or not address.hostname:
+            raise UpdateError("bad-address", words)
+        if not netloc.isascii():
+            netloc = address.hostname.encode("idna").decode() + (f":{port}" if port else "")
+    except ValueError as error:
+        raise UpdateError("bad-address", words) from error
+    path, query = (urllib.parse.quote(part, safe="/%:@!$&'()*+,;=?~") for part in (address.path, address.query))
+    return address._replace(netloc=netloc, path=path, query=query)
 
 
 class _HttpsOnly(urllib.request.HTTPRedirectHandler):

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from installer import places, versions
+from installer import guard, places, versions
 from installer.packaging import updates as maker
 from installer.packaging.payload import Release
-from installer.updates import manifest, unpacking
+from installer.updates import manifest, sources, unpacking
 from installer.updates.ed25519 import is_signed
 from installer.updates.manifest import Manifest
 from installer.updates.reasons import UpdateError
 from installer.words import LaunchError
-from tests.packages.updating import EPOCH, TARGET, Keys, Package, new_keys, new_package, program
+from tests.packages.updating import EPOCH, RUN, TARGET, Keys, Package, new_keys, new_package, program
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl, which signs"),
@@ -121,6 +121,46 @@ def test_one_older_version_is_kept(package: Package) -> None:
     assert versions.kept(str(package.versions)) == ["0.10.0", "0.3.0"]
 
 
+def test_a_version_that_runs_and_lost_its_record_is_not_removed(package: Package) -> None:
+    package.updated("0.2.0")
+    waits = "import sys; print('ready', flush=True); sys.stdin.read(); import halftone.deep.er"
+    command = (sys.executable, str(package.root / "installer" / "launch.py"), "python", "-c", waits)
+    with subprocess.Popen(command, env=package.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as window:
+        assert window.stdout is not None
+        assert window.stdout.readline() == b"ready\n"
+        (package.versions / "0.2.0" / versions.RECORD).unlink()
+        package.updated("0.3.0")
+        window.communicate()
+    assert window.returncode == 0
+    assert package.started() == "0.3.0"
+
+
+@pytest.mark.parametrize("harmed", ["app/halftone/deep/er.py", versions.RECORD])
+def test_the_older_version_that_is_kept_is_whole(package: Package, harmed: str) -> None:
+    for version in ("0.1.5", "0.2.0"):
+        package.updated(version)
+    (package.versions / "0.2.0" / harmed).unlink()
+    package.updated("0.3.0")
+    assert versions.kept(str(package.versions)) == ["0.3.0", "0.1.5"]
+    (package.versions / "0.3.0" / "app/halftone/deep/er.py").unlink()
+    assert json.loads(package.start().stdout)[0] == "0.1.5"
+
+
+def test_nothing_is_kept_for_a_version_that_the_package_passed(package: Package, tmp_path: Path, keys: Keys) -> None:
+    """The package became newer than the update, which never starts again."""
+    lock = b"another==1.0\n"
+    package.updated("0.2.0", {"installer/requirements.lock": lock}, environment="env-00000002")
+    assert package.started() == "0.2.0"
+    (tmp_path / "b").mkdir()
+    newer = new_package(tmp_path / "b", keys, "0.3.0")._replace(home=package.home, offers=package.offers)
+    root, environ = str(newer.root), newer.environ()
+    assert versions.spared(str(package.home), str(package.home / "env-00000001"), root, environ) == set()
+    newer.updated("0.4.0")
+    assert versions.kept(str(package.versions)) == ["0.4.0"]
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+    assert newer.started() == "0.4.0"
+
+
 def test_a_version_that_is_in_use_is_not_removed(package: Package) -> None:
     package.updated("0.2.0")
     launcher = package.root / "installer" / "launch.py"
@@ -136,6 +176,33 @@ def test_a_version_that_is_in_use_is_not_removed(package: Package) -> None:
         window.communicate()
     package.updated("0.5.0")
     assert versions.kept(str(package.versions)) == ["0.5.0", "0.4.0"]
+
+
+def test_the_bytecode_of_what_is_removed_goes_too(package: Package) -> None:
+    """Packages keep it in one folder, by whole paths, as their own is never written to."""
+    bytecode = package.home / "cache" / "bytecode"
+    environ = package.environ() | {"PYTHONPYCACHEPREFIX": str(bytecode)}
+
+    def run(*words: str) -> None:
+        assert subprocess.run(words, env=environ, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
+
+    def compiled() -> set[str]:
+        below = bytecode / package.versions.relative_to("/")
+        return {path.name for path in below.iterdir()}
+
+    for version in ("0.2.0", "0.3.0", "0.4.0"):
+        package.offer(version)
+        command = package.command("--from", str(package.offers), "--yes")
+        run(command[0], *command[2:])
+        run(sys.executable, str(package.root / "installer/launch.py"), "--version")
+        assert version in compiled()
+    assert compiled() == {"0.3.0", "0.4.0"}
+    env = package.home / "env-00000002"
+    (bytecode / env.relative_to("/")).mkdir(parents=True)
+    env.mkdir()
+    guards = "import sys; sys.path.insert(0, sys.argv[1]); from installer import guard; guard.sweep(sys.argv[2], None)"
+    run(sys.executable, "-c", guards, str(package.root), str(package.home))
+    assert not (bytecode / env.relative_to("/")).exists()
 
 
 def test_a_newer_package_starts_itself(package: Package, tmp_path: Path, keys: Keys) -> None:
@@ -180,6 +247,17 @@ def test_a_damaged_version_gives_way_to_the_older_one_and_then_to_the_package(
     assert "Halftone starts the package's own version" in done.stderr
 
 
+def test_a_damaged_version_gives_way_where_nobody_reads_the_line(twice: Package, tmp_path: Path) -> None:
+    """As with pythonw, which has no stderr."""
+    package = twice.copy(tmp_path)
+    (package.versions / "0.3.0" / "app/halftone/deep/er.py").unlink()
+    command = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, str(package.root / "installer/launch.py"), "--version")
+    done = subprocess.run(
+        command, env=package.environ(), stdout=subprocess.PIPE, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, json.loads(done.stdout)[0]) == (0, "0.2.0")
+
+
 def test_the_same_version_again_mends_a_damaged_one(twice: Package, tmp_path: Path) -> None:
     package = twice.copy(tmp_path)
     flip(package.versions / "0.3.0" / "app/halftone/deep/er.py")
@@ -194,11 +272,17 @@ def test_a_file_that_was_only_touched_is_whole(twice: Package, tmp_path: Path) -
     assert package.started() == "0.3.0"
 
 
-@pytest.mark.parametrize("text", ["", "../..", "env-00000001", "9.9.9.9.9", "\0", "0.2.0/../0.2.0"])
-def test_a_foreign_pointer_is_no_version(twice: Package, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "../..", "env-00000001", "9.9.9.9.9", "\0", "0.2.0/../0.2.0", "\u00fc"])
+def test_where_no_version_is_named_the_newest_starts_with_a_word(twice: Package, tmp_path: Path, text: str) -> None:
     package = twice.copy(tmp_path)
-    (package.versions / places.POINTER).write_text(text, encoding="ascii")
-    assert package.started() == "0.1.0"
+    (package.versions / places.POINTER).write_text(text, encoding="utf-8")
+    done = package.start()
+    assert json.loads(done.stdout)[0] == "0.3.0"
+    assert done.stderr == "An update is damaged (current); Halftone starts version 0.3.0: update again.\n"
+    package.offer("0.2.5")
+    assert package.refused() == ("older", ["0.2.5", "0.3.0"])
+    package.updated("0.3.0")
+    assert package.started() == "0.3.0"
 
 
 # --- refusals ----------------------------------------------------------------------------------------------------------------
@@ -322,7 +406,17 @@ def test_an_archive_that_was_changed_is_refused(package: Package) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["http://localhost/", "ftp://localhost/", "https:///x", "https://[::1/x", "/nowhere/at/all", " "]
+    "place",
+    [
+        "http://localhost/",
+        "ftp://localhost/",
+        "https:///x",
+        "https://[::1/x",
+        "https://h:x/",
+        "https://\u00fc..example/",
+        "/nowhere/at/all",
+        " ",
+    ],
 )
 def test_a_place_that_is_none_is_refused(package: Package, place: str) -> None:
     assert package.refused(place=place)[0] == ("no-source" if place == " " else "bad-address")
@@ -494,6 +588,44 @@ def test_a_stopped_update_leaves_nothing_and_no_process(package: Package) -> Non
         os.kill(int(pid.read_text()), 0)
 
 
+def test_a_lock_that_cannot_be_opened_does_not_fail_an_update_that_is_in(package: Package) -> None:
+    """A folder stands for the lock that root left after a set-up with sudo."""
+    package.updated("0.2.0")
+    (package.home / guard.LOCK).unlink(missing_ok=True)
+    (package.home / guard.LOCK).mkdir()
+    package.updated("0.3.0")
+    assert package.started() == "0.3.0"
+
+
+def test_an_update_does_not_wait_for_a_set_up(package: Package) -> None:
+    import fcntl
+
+    package.updated("0.2.0")
+    with open(package.home / guard.LOCK, "a+b") as setting_up:
+        fcntl.flock(setting_up, fcntl.LOCK_EX)
+        package.offer("0.3.0")
+        command = package.command("--from", str(package.offers), "--yes")
+        assert subprocess.run(command, env=package.environ(), capture_output=True, check=False, timeout=60).returncode == 0
+    assert package.started() == "0.3.0"
+
+
+def test_a_stop_after_the_switch_comes_too_late(package: Package) -> None:
+    """It comes when the archive is deleted, which is after the switch."""
+    package.offer("0.2.0")
+    stops = (
+        "import os, signal, sys\n"
+        "def watch(event, arguments):\n"
+        "    if event == 'os.remove' and 'download-' in str(arguments[0]):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(watch)\n"
+    )
+    command = (sys.executable, "-I", "-c", stops + RUN, str(package.root), "--from", str(package.offers), "--yes")
+    done = subprocess.run(command, env=package.environ(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Version 0.2.0 is installed" in done.stdout
+    assert package.started() == "0.2.0"
+
+
 def test_a_full_disk_leaves_the_version_in_use(package: Package) -> None:
     """No file may pass this length, which the system refuses as it refuses writing to a full disk."""
     package.updated("0.2.0")
@@ -547,6 +679,29 @@ def test_a_changed_offer_is_not_installed(package: Package) -> None:
 
 
 # --- over the network --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "manifest", "archive"),
+    [
+        ("https://h.example/u", "https://h.example/u/halftone-t-x.update", "https://h.example/u/a.zip"),
+        ("https://h.example", "https://h.example/halftone-t-x.update", "https://h.example/a.zip"),
+        ("https://h.example/u?key=a/b", "https://h.example/u/halftone-t-x.update?key=a/b", "https://h.example/u/a.zip?key=a/b"),
+        ("https://h.example/o.update?k=1#x", "https://h.example/o.update?k=1#x", "https://h.example/a.zip?k=1"),
+        ("https://h\u00f6st:8443/\u00fc b/%20", "https://xn--hst-sna:8443/%C3%BC%20b/%20/halftone-t-x.update",
+         "https://xn--hst-sna:8443/%C3%BC%20b/%20/a.zip"),
+        ("https://[::1]:1/u", "https://[::1]:1/u/halftone-t-x.update", "https://[::1]:1/u/a.zip"),
+    ],
+)  # fmt: skip
+def test_both_files_of_an_address(words: str, manifest: str, archive: str) -> None:
+    source = sources.source_of(words, "t-x")
+    assert (source.manifest, source.beside("a.zip")) == (manifest, archive)
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown(package: Package) -> None:
+    done = package.update("--json", place="https://me:secret@localhost:1/")
+    assert json.loads(done.stdout)["error"]["code"] == "password"
+    assert "secret" not in done.stdout + done.stderr
 
 
 class Server(NamedTuple):
@@ -638,6 +793,53 @@ def test_another_lock_is_said_and_its_failure_changes_nothing(package: Package) 
     assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
 
 
+UV = f"""#!/bin/sh
+case "$1" in
+--version) echo uv 0.13.8;;
+venv) for last in "$@"; do :; done; {sys.executable} -m venv --without-pip "$last";;
+esac
+""".encode()
+VERIFY = b"""NO_CODE = 4
+if __name__ == "__main__":
+    print('{"torch": "9.9", "device": "cpu", "name": "x", "note": ""}')
+"""
+"""With them an environment is built at once: both do nothing but that."""
+
+
+def test_an_environment_that_a_failed_update_built_gives_way(package: Package) -> None:
+    package.updated("0.2.0")
+    parts = {"installer/requirements.lock": b"another==1.0\n", "uv/uv": UV, "installer/verify.py": VERIFY}
+    package.offer("0.3.0", {**parts, "app/halftone/broken.py": b"raise ValueError('x')\n"})
+    assert package.refused()[0] == "self-check"
+    assert [path.name for path in package.home.glob("env-*")] == ["env-00000001"]
+    assert package.started() == "0.2.0"
+
+
+def test_an_environment_that_was_set_up_meanwhile_stays(package: Package) -> None:
+    """The update needs none of its own and fails; meanwhile the user runs the set-up again."""
+    for name, data in (("uv/uv", UV), ("installer/verify.py", VERIFY)):
+        path = package.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755)
+    waits = b"import os, time\nwhile not os.path.exists(os.environ['GO_ON']):\n    time.sleep(0.01)\nraise ValueError('x')\n"
+    package.offer("0.2.0", {"app/halftone/deep/er.py": waits})
+    go_on = package.home / "go on"
+    command = package.command("--from", str(package.offers), "--yes", "--json", "--progress")
+    environ = package.environ() | {"GO_ON": str(go_on)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as update:
+        assert update.stderr is not None
+        while json.loads(update.stderr.readline())["stage"] != "self-check":
+            pass
+        assert package.start("setup").returncode == 0
+        made = (package.home / places.POINTER).read_text(encoding="utf-8")
+        go_on.touch()
+        assert json.loads(update.communicate()[0])["error"]["code"] == "self-check"
+    assert made != "env-00000001\n"
+    assert (package.home / places.POINTER).read_text(encoding="utf-8") == made
+    assert package.started() == "0.1.0"
+
+
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
 def test_a_killed_update_ends_the_set_up_that_it_began(package: Package) -> None:
     """The kill cannot be heard, so the set-up watches its input, which ends with the update."""
@@ -660,12 +862,8 @@ def test_a_lock_whose_environment_is_there_builds_none(package: Package) -> None
     """As after going back to the package: its environment and that of the update lie side by side."""
     lock = b"another==1.0\n"
     package.offer("0.2.0", {"installer/requirements.lock": lock})
-    env = package.home / "env-00000002"
-    shutil.copytree(package.home / "env-00000001", env, symlinks=True)
-    stamp = places.read_stamp(str(env))
     found = json.loads(Path(package.offers, f"halftone-{TARGET}.update").read_bytes().partition(b"\n")[2])
-    assert stamp is not None
-    places.write_stamp(str(env), stamp._replace(runtime=found["lock"]))
+    package.add_environment("env-00000002", found["lock"])
     assert json.loads(package.update("--check", "--json").stdout)["found"]["environment"] is False
     assert package.update().returncode == 0
     assert package.started() == "0.2.0"
@@ -680,7 +878,47 @@ def test_without_an_environment_the_launcher_updates(package: Package) -> None:
     package.offer("0.3.0")
     done = package.start("update", "--check", "--from", str(package.offers))
     assert "Version 0.3.0" in done.stdout, done.stderr
-    assert "a new environment will be built" in done.stdout
+    assert "A new environment will be built" in done.stdout
+
+
+def test_an_old_console_shows_what_it_can(package: Package) -> None:
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers), "--yes")
+    latin = package.environ() | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run((command[0], *command[2:]), env=latin, capture_output=True, encoding="latin-1", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Checking the new version ?" in done.stdout
+
+
+def test_a_reader_that_leaves_does_not_end_the_update(package: Package) -> None:
+    package.offer("0.2.0")
+    command = package.command("--from", str(package.offers), "--yes")
+    with subprocess.Popen(command, env=package.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as update:
+        assert update.stdout is not None
+        assert update.stderr is not None
+        update.stdout.readline()
+        update.stdout.close()
+        assert update.stderr.read() == ""
+    assert update.returncode == 0
+    assert package.started() == "0.2.0"
+
+
+def test_with_a_broken_environment_the_launcher_updates(package: Package) -> None:
+    """It looks whole, but the program does not start in it."""
+    package.updated("0.2.0")
+    (package.versions / "0.2.0" / "app/halftone/__main__.py").write_text("import typer_that_is_gone\n", encoding="ascii")
+    record = package.versions / "0.2.0" / versions.RECORD
+    rows = json.loads(record.read_text(encoding="utf-8"))
+    del rows["files"]["app/halftone/__main__.py"]  # so that the version itself is whole
+    record.write_text(json.dumps(rows), encoding="utf-8")
+    assert package.start().returncode == 1
+    package.offer("0.3.0")
+    for words in (("--from", str(package.offers)), (f"--from={package.offers}",)):
+        done = package.start("update", "--check", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Version 0.3.0" in done.stdout
+    assert package.start("update", "--yes", "--from", str(package.offers)).returncode == 0
+    assert package.started() == "0.3.0"
 
 
 # --- making them -------------------------------------------------------------------------------------------------------------

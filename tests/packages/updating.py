@@ -97,10 +97,20 @@ class Package(NamedTuple):
         command = self.command("--from", str(place or self.offers), "--yes", *words)
         return subprocess.run(command, env=self.environ(), capture_output=True, text=True, check=False)
 
-    def updated(self, version: str) -> None:
-        self.offer(version)
+    def updated(self, version: str, more: Mapping[str, bytes | None] = NOTHING, environment: str = "") -> None:
+        """environment: one with this name is there already for its locked packages."""
+        lock = json.loads(Path(self.offer(version, more).manifest).read_bytes().partition(b"\n")[2])["lock"]
+        if environment:
+            self.add_environment(environment, lock)
         done = self.update()
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+    def add_environment(self, name: str, lock: str) -> None:
+        env = self.home / name
+        shutil.copytree(self.home / "env-00000001", env, symlinks=True)
+        stamp = places.read_stamp(str(env))
+        assert stamp is not None
+        places.write_stamp(str(env), stamp._replace(runtime=lock))
 
     def refused(self, *words: str, place: str | Path | None = None) -> tuple[str, list[str]]:
         """Code and values of the refusal."""

@@ -3,6 +3,7 @@
 The environments here are empty ones from the standard library, so nothing is fetched; everything else is the launcher's own path.
 """
 
+import errno
 import os
 import signal
 import subprocess
@@ -221,6 +222,21 @@ with words.open_log(home) as log:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals")
+@pytest.mark.skipif(os.name == "nt", reason="locks of POSIX")
+@pytest.mark.parametrize(("number", "used"), [(errno.ENOLCK, False), (errno.EOPNOTSUPP, False), (errno.EAGAIN, True)])
+def test_a_disk_without_locks_has_nothing_in_use(home: Path, monkeypatch: pytest.MonkeyPatch, number: int, used: bool) -> None:
+    import fcntl
+
+    def flock(_file: object, _operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    (home / places.IN_USE).touch()
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert guard.in_use(str(home)) is used
+    with open(home / guard.LOCK, "a+b") as file:
+        assert guard.try_lock(file) is not used
+
+
 def test_a_stop_in_the_midst_of_a_start_waits_until_the_child_is_known() -> None:
     """Else nobody would end the child."""
     reached: list[bool] = []

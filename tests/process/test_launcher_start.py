@@ -237,3 +237,40 @@ def test_pytest_comes_last_with_the_further_words() -> None:
 def test_hints_show_how_the_launcher_was_called() -> None:
     called = start.as_typed("/a b/launch.py")
     assert called == ('py "/a b/launch.py"' if sys.platform == "win32" else "python3 '/a b/launch.py'")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="quotes as a POSIX shell does")
+def test_hints_name_the_starter_of_a_package_as_it_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALFTONE_STARTER", "/home/me/My Apps/Halftone.AppImage")
+    assert start.called("launch.py") == "'/home/me/My Apps/Halftone.AppImage'"
+    monkeypatch.setenv("HALFTONE_STARTER", "halftone")
+    assert start.called("launch.py") == "halftone"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell script")
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexec sleep 30\n", "#!/nowhere\n"])
+def test_a_notice_that_hangs_or_fails_ends_nothing(clone: Clone, tmp_path: Path, script: str) -> None:
+    notify = tmp_path / "notify-send"
+    notify.write_text(script, encoding="ascii")
+    notify.chmod(0o755)
+    blocked = tmp_path / "a file"
+    blocked.touch()
+    path = str(tmp_path) + os.pathsep + os.environ["PATH"]
+    done = launch(clone.root, "gui", PATH=path, DISPLAY=":0", HALFTONE_HOME=str(blocked / "home"))
+    assert "cannot be written to, so it cannot hold" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes by the shell")
+@pytest.mark.parametrize("closed", ["2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_a_start_without_streams_opens_the_window(clone: Clone, tmp_path: Path, closed: str) -> None:
+    """As with pythonw, which has none; the first start of a window is the longer way."""
+    seen = tmp_path / "seen"
+    there = tmp_path / "there"
+    shutil.copytree(clone.root, there, symlinks=True)
+    program = f"import os, sys\nopen({str(seen)!r}, 'w').write(repr([sys.argv[1:], [os.isatty(n) for n in (0, 1, 2)]]))\n"
+    (there / "app/halftone/__main__.py").write_text(program, encoding="utf-8")
+    command = ("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, str(there / "installer" / "launch.py"), "gui")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HALFTONE"))}
+    assert subprocess.run(command, env=environ, check=False, stdin=subprocess.DEVNULL).returncode == 0
+    assert seen.read_text(encoding="utf-8").startswith("[['gui'], [")

@@ -266,7 +266,10 @@ def test_a_failed_step_says_what_happened_what_was_kept_and_what_to_do(output: s
 
 
 def test_passwords_do_not_reach_the_log() -> None:
-    assert words.without_secrets("--index https://me:se-cret@i.example/simple") == "--index https://me:***@i.example/simple"
+    assert words.without_secrets("--index https://me:se-cret@i.example/simple") == "--index https://***@i.example/simple"
+    assert (
+        words.without_secrets("--default-index https://token@i.example/simple") == "--default-index https://***@i.example/simple"
+    )
     assert words.without_secrets("https://i.example:8080/simple") == "https://i.example:8080/simple"
 
 

@@ -201,8 +201,16 @@ class HalftoneProcesses(QObject):
             if shiboken6.isValid(process):
                 process.kill()
 
+        def fail(error: QProcess.ProcessError) -> None:
+            if error != QProcess.ProcessError.FailedToStart:
+                end(-1)
+                return
+            errors.extend(process.errorString().encode())
+            # It can come while `start` runs, whose caller does not yet know what it started.
+            QTimer.singleShot(0, process, lambda: end(-1))
+
         process.finished.connect(lambda code, _status: end(code))
-        process.errorOccurred.connect(lambda _error: end(-1))
+        process.errorOccurred.connect(fail)
         process.readyReadStandardError.connect(read)
         process.start()
         return kill

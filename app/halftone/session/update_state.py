@@ -15,6 +15,7 @@ REASONS: Final = {
     "no-home": "HALFTONE_HOME is not set, so there is no folder for updates; nothing was changed: start Halftone by its package.",
     "no-source": "No place for updates is given; nothing was changed: name a folder, a file or an HTTPS address.",
     "bad-address": "{0} is not a folder, a file or an HTTPS address; nothing was changed: check the address.",
+    "password": "The address holds a user name or a password, which would be shown; nothing was changed: leave it out.",
     "unreachable": "{0} could not be read ({1}); nothing was changed: check the address and the network.",
     "bad-manifest": "{0} is not an update manifest that this version understands ({1}); nothing was changed: get it again.",
     "bad-signature": "The signature of {0} is not from Halftone's update key; nothing was changed: get it from another place.",
@@ -37,14 +38,15 @@ REASONS: Final = {
 }
 """The sentences of `installer.updates.reasons`, which stands outside of this package."""
 _ENDED: Final = "The update ended early ({0}); the version in use is unchanged: try again."
+_ENDED_LAST: Final = "The update ended early in its last step ({0}): check for updates to see whether it is installed."
 
 
 def refusal(code: str, values: Sequence[str]) -> Words:
     return Words(REASONS[code], tuple(values))
 
 
-def ended_early(detail: str) -> Words:
-    return Words(_ENDED, (detail,))
+def ended_early(detail: str, step: Step) -> Words:
+    return Words(_ENDED_LAST if step == "switch" else _ENDED, (detail,))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,9 +75,10 @@ class Updates:
             self._run(self._installed, "--yes", "--progress", "--agreed", offer.agreed, heard=self._heard)
 
     def cancel(self) -> None:
-        """Stop what runs. An update may be killed at any moment: the next one clears what it left."""
+        """Stop what runs. An update may be killed at any moment: the next one clears what it left. In its last step, which is
+        short, it may be in already, so that one is waited for."""
         offer = self._known.offer
-        if self.stop():
+        if self._known.step != "switch" and self.stop():
             self._show(Updating(stage="found", offer=offer) if offer is not None else _NOTHING)
 
     def stop(self) -> bool:
@@ -93,7 +94,7 @@ class Updates:
 
     def _checked(self, end: Finished) -> None:
         self._kill = None
-        answer, error = _answer(end)
+        answer, error = _answer(end, "")
         if error is not None:
             self._show(Updating(stage="failed", error=error))
         elif answer.found is None:
@@ -112,23 +113,33 @@ class Updates:
 
     def _installed(self, end: Finished) -> None:
         self._kill = None
-        _, error = _answer(end)
+        _, error = _answer(end, self._known.step)
         if error is not None:
             self._show(Updating(stage="failed", offer=self._known.offer, error=error))
         else:
             self._show(Updating(stage="done", offer=self._known.offer))
 
 
-def _answer(end: Finished) -> tuple[_Answer, Words | None]:
-    """What it answered, and why it failed."""
+def _answer(end: Finished, step: Step) -> tuple[_Answer, Words | None]:
+    """What it answered, and why it failed. step: the last one that was heard of."""
     try:
         answer = msgspec.json.decode(end.output, type=_Answer)
     except msgspec.MsgspecError:
-        detail = end.errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or str(end.code)
+        detail = _last_line(end.errors) or str(end.code)
         _log.error("the update ended early: %s", detail)
-        return _Answer(), ended_early(detail)
+        return _Answer(), ended_early(detail, step)
     if answer.error is None:
         return answer, None
     if answer.error.code in REASONS:
         return answer, refusal(answer.error.code, answer.error.values)
-    return answer, ended_early(answer.error.message)
+    return answer, ended_early(answer.error.message, step)
+
+
+def _last_line(errors: bytes) -> str:
+    """The last line that is no report of progress."""
+    for line in reversed(errors.strip().splitlines()):
+        try:
+            msgspec.json.decode(line, type=_Came)
+        except msgspec.MsgspecError:
+            return line.decode("utf-8", "replace")
+    return ""

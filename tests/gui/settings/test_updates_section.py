@@ -50,6 +50,7 @@ def shown(section: UpdatesSection) -> str:
             {"cancel"},
         ),
         (Updating(stage="installing", offer=OFFER, step="self-check"), "Checking the new version…", {"cancel"}),
+        (Updating(stage="installing", offer=OFFER, step="switch"), "Switching to the new version…", set()),
         (Updating(stage="failed", error=refusal("no-key", ())), "This build has no update key", {"check"}),
         (Updating(stage="failed", offer=OFFER, error=refusal("busy", ())), "Another update is running", {"check", "install"}),
         (Updating(stage="done", offer=OFFER), "Version 0.3.0 is installed and will start next time.", {"check"}),
@@ -61,7 +62,7 @@ def test_each_state_says_what_it_is_and_what_can_be_done(qtbot: QtBot, updating:
     section._controller.session.store.take(Replaced(part=updating))
     qtbot.waitUntil(lambda: words in section.state.text().replace("\u00a0", " "))
     assert {name for name in ("check", "install", "cancel") if getattr(section, name).isVisible()} == buttons
-    assert section.bar.isVisible() == ("cancel" in buttons)
+    assert section.bar.isVisible() == (updating.stage in ("checking", "installing"))
     offered = updating.offer is not None and updating.stage != "done"
     for fact in (
         "0.3.0 of 2026-11-25; current: 0.1.0",

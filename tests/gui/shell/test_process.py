@@ -1,6 +1,8 @@
 """The QProcess transport against a real worker process that plays a script."""
 
+import contextlib
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -15,9 +17,10 @@ from halftone.client.protocol import MAX_QUICK_DEATHS
 from halftone.contract.messages import AnyEvent, Cancel, Generate, JobEnded, PictureReady, Ready, WorkerLost
 from halftone.contract.request import PictureRequest
 from halftone.gui.controller import Controller
-from halftone.gui.process import WorkerLink
+from halftone.gui.process import HalftoneProcesses, WorkerLink
 from halftone.gui.text import activity, notice_message
 from halftone.library import records
+from halftone.session.ports import Finished
 from halftone.settings.store import Settings
 
 
@@ -229,3 +232,29 @@ def test_a_worker_that_refuses_to_start_is_not_started_again_and_again(qtbot: Qt
     assert (controller.state.worker, made.pid == first) == ("refused", False), "another one was asked"
     controller.session.stop()
     qtbot.waitUntil(lambda: not controller.background.busy, timeout=PATIENCE)
+
+
+@pytest.mark.qt_log_ignore("Cannot create pipe")
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
+def test_a_process_that_cannot_start_ends_after_it_was_asked_for(qtbot: QtBot) -> None:
+    """No file can be opened, so there are no pipes to it."""
+    processes = HalftoneProcesses()
+    seen: list[Finished | str] = []
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 1, limit[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                used.append(os.open(os.devnull, os.O_RDONLY))
+        processes.start("update", ended=seen.append)
+        seen.append("asked for")
+    finally:
+        for one in used:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    qtbot.waitUntil(lambda: len(seen) == 2)
+    assert seen[0] == "asked for"
+    assert isinstance(seen[1], Finished)
+    assert seen[1].code == -1
+    assert b"Too many open files" in seen[1].errors

@@ -99,6 +99,34 @@ def test_a_process_that_dies_is_an_error() -> None:
     assert "(no such program)" in desk.session.state.updating.error.text()
 
 
+@pytest.mark.logs("ended early")
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('{"stage": "unpack"}', "The update ended early (9); the version in use is unchanged: try again."),
+        ('out of memory\n{"stage": "switch"}', "The update ended early in its last step (out of memory): check for updates"),
+    ],
+)
+def test_an_update_that_is_killed_says_so_without_its_reports(lines: str, words: str) -> None:
+    desk = found()
+    desk.session.updates.install()
+    errors = f'{{"stage": "download", "done": 1, "total": 2}}\n{lines}\n'.encode()
+    desk.commands.heard[1](errors)
+    desk.commands.ended[1](Finished(9, b"", errors))
+    assert desk.session.state.updating.error is not None
+    assert desk.session.state.updating.error.text().startswith(words)
+
+
+def test_the_last_step_cannot_be_cancelled() -> None:
+    desk = found()
+    desk.session.updates.install()
+    desk.commands.heard[1](b'{"stage": "switch"}\n')
+    desk.session.updates.cancel()
+    assert desk.commands.killed == []
+    desk.commands.ended[1](Finished(0, printed(found=FOUND, installed=True), b""))
+    assert desk.session.state.updating.stage == "done"
+
+
 def test_cancel_kills_and_keeps_the_offer() -> None:
     desk = found()
     desk.session.updates.install()

@@ -115,7 +115,7 @@ class UpdatesSection(QWidget):
         self.line.setText(updating.line)
         self.check.setVisible(not running and self._packaged)
         self.install.setVisible(updating.stage in ("found", "failed") and updating.offer is not None)
-        self.cancel.setVisible(running)
+        self.cancel.setVisible(running and updating.step != "switch")
 
     def _words(self, updating: Updating) -> str:
         match updating.stage:
