@@ -249,9 +249,9 @@ class Wine(NamedTuple):
 
     prefix: Path
 
-    def run(self, line: str) -> None:
-        """Run a command line as it is: NSIS takes the rest of it, spaces included, as the folder after /D=. Returns when the
-        last program has ended, and the registry is on the disk.
+    def run(self, line: str, status: int = 0) -> None:
+        """Run a command line as it is, in C:\\: NSIS takes the rest of it, spaces included, as the folder after /D=. Returns when
+        the last program has ended, and the registry is on the disk.
         """
         environ = {
             **os.environ,
@@ -261,12 +261,13 @@ class Wine(NamedTuple):
         }
         environ["LC_ALL"] = "C.UTF-8"
         script = self.prefix / "line.bat"
-        script.write_text(f"@echo off\n{line}\n", encoding="cp437", newline="\r\n")
+        script.write_text(f"@echo off\ncd /d C:\\\n{line}\n", encoding="cp437", newline="\r\n")
         command = ("wine", "cmd", "/c", f"Z:{script}".replace("/", "\\"))
         # A server that does not linger for three seconds after the last program.
         subprocess.run(("wineserver", "-p0"), env=environ, check=False, timeout=60)
-        subprocess.run(command, env=environ, check=True, capture_output=True, timeout=170)
+        done = subprocess.run(command, env=environ, check=False, capture_output=True, timeout=170)
         subprocess.run(("wineserver", "-w"), env=environ, check=False, timeout=60)
+        assert done.returncode == status, line
 
     def registry(self) -> dict[str, list[str]]:
         """Key -> values of the user's part, without times and what Wine itself counts."""
@@ -316,6 +317,47 @@ def test_windows_installs_upgrades_and_uninstalls_by_its_own_list(wine: Wine, tm
     files = {name for name in below(target) if (target / name).is_file()}
     assert files == {*new, *brought, "mine.txt", "app/mine.txt"}
     assert (target / "app/deep/er/kept.py").read_bytes() == b"2"
+    assert not (wine.prefix / "drive_c" / "older.exe").exists(), "the older uninstaller was copied to the root of the drive"
     wine.run(f'"{folder}\\uninstall.exe" /S')
     assert {name for name in below(target) if (target / name).is_file()} == {"mine.txt", "app/mine.txt"}
+    assert {key: values for key, values in wine.registry().items() if values != before.get(key, [])} == {}
+
+
+@needs("makensis", "wine", "wineserver")
+def test_windows_takes_no_folder_that_holds_files_of_the_user(wine: Wine, tmp_path: Path) -> None:
+    setup = tmp_path / "setup.exe"
+    windows.write_installer({"README.md": Entry(b"Halftone")}, FIRST, str(setup))
+    target = wine.prefix / "drive_c" / "AI"
+    target.mkdir()
+    (target / "README.md").write_text("notes of ten years", encoding="ascii")
+    before = wine.registry()
+    wine.run(rf"{windows_path(setup)} /S /D=C:\AI", status=2)
+    assert below(target) == {"README.md"}
+    assert (target / "README.md").read_text(encoding="ascii") == "notes of ten years"
+    assert wine.registry() == before
+
+
+@needs("makensis", "wine", "wineserver")
+def test_a_windows_install_that_fails_says_so_and_can_be_repeated(wine: Wine, tmp_path: Path) -> None:
+    setups = [tmp_path / "old.exe", tmp_path / "new.exe"]
+    for name, made, path in (("app/old.py", FIRST, setups[0]), ("app/new.py", SECOND, setups[1])):
+        windows.write_installer({name: Entry(b"1"), "LICENSE": Entry(b"licence")}, made, str(path))
+    old, new = (windows_path(path) for path in setups)
+    target = wine.prefix / "drive_c" / "H"
+    before = wine.registry()
+    wine.run(rf"{old} /S /D=C:\H")
+    whole = below(target)
+    uninstaller = (target / "uninstall.exe").read_bytes()
+    (target / "uninstall.exe").write_bytes(b"damaged")
+    wine.run(f"{new} /S", status=2)
+    assert below(target) == whole, "an older version that cannot be uninstalled stays as it is"
+    (target / "uninstall.exe").write_bytes(uninstaller)
+    (target / "app/new.py").mkdir()  # Nothing can be written there, as where another program holds the file.
+    wine.run(f"{new} /S", status=2)
+    assert not any("DisplayVersion" in value for values in wine.registry().values() for value in values)
+    (target / "app/new.py").rmdir()
+    wine.run(f"{new} /S")
+    assert below(target) == whole - {"app/old.py"} | {"app/new.py"}
+    wine.run(r"C:\H\uninstall.exe /S")
+    assert not target.exists()
     assert {key: values for key, values in wine.registry().items() if values != before.get(key, [])} == {}
