@@ -337,6 +337,16 @@ def test_windows_takes_no_folder_that_holds_files_of_the_user(wine: Wine, tmp_pa
     assert wine.registry() == before
 
 
+def holder(folder: Path, installed: str) -> Path:
+    """Build a program that holds the file old.py open for some seconds, as Windows does with programs that run."""
+    held = rf'FileOpen $0 "C:\{installed}\app\old.py" a' + '\nFileOpen $1 "C:\\held" w'
+    head = "Unicode true\nTarget amd64-unicode\nSilentInstall silent\nRequestExecutionLevel user\nOutFile holder.exe\n"
+    script = f"{head}Section\n{held}\nSleep 6000\nSectionEnd\n"
+    (folder / "holder.nsi").write_text(script, encoding="ascii")
+    subprocess.run(("makensis", "-V1", "holder.nsi"), cwd=folder, check=True)
+    return folder / "holder.exe"
+
+
 @needs("makensis", "wine", "wineserver")
 def test_a_windows_install_that_fails_says_so_and_can_be_repeated(wine: Wine, tmp_path: Path) -> None:
     setups = [tmp_path / "old.exe", tmp_path / "new.exe"]
@@ -347,11 +357,9 @@ def test_a_windows_install_that_fails_says_so_and_can_be_repeated(wine: Wine, tm
     before = wine.registry()
     wine.run(rf"{old} /S /D=C:\H")
     whole = below(target)
-    uninstaller = (target / "uninstall.exe").read_bytes()
-    (target / "uninstall.exe").write_bytes(b"damaged")
-    wine.run(f"{new} /S", status=2)
-    assert below(target) == whole, "an older version that cannot be uninstalled stays as it is"
-    (target / "uninstall.exe").write_bytes(uninstaller)
+    hold = f"start {windows_path(holder(tmp_path, target.name))}\n:wait\nif not exist C:\\held goto wait"
+    wine.run(f"{hold}\n{new} /S", status=2)
+    assert below(target) >= {"app/old.py", "uninstall.exe"}, "what is in use can be uninstalled later"
     (target / "app/new.py").mkdir()  # Nothing can be written there, as where another program holds the file.
     wine.run(f"{new} /S", status=2)
     assert not any("DisplayVersion" in value for values in wine.registry().values() for value in values)

@@ -58,7 +58,6 @@ Function CheckFolder
   ${DirState} $INSTDIR $1
   IntCmp $1 1 0 own own
     MessageBox MB_OK|MB_ICONEXCLAMATION $(FOLDER_IS_FULL) /SD IDOK
-    SetErrorLevel 2
     Abort
   own:
 FunctionEnd
@@ -81,16 +80,14 @@ Section
     IfErrors +2
     IntCmp $1 0 fresh
       MessageBox MB_OK|MB_ICONSTOP $(OLDER_STAYS) /SD IDOK
-      SetErrorLevel 2
       Abort
   fresh:
   ; First what removes a part of the files: this installer, started again, begins with it.
   ClearErrors
   SetOutPath "$INSTDIR"
   WriteUninstaller "$INSTDIR\uninstall.exe"
-  IfErrors 0 +4
+  IfErrors 0 +3
     MessageBox MB_OK|MB_ICONSTOP $(NOT_WRITTEN) /SD IDOK
-    SetErrorLevel 2
     Abort
   WriteRegStr HKCU "Software\Halftone" "InstallDir" "$INSTDIR"
   WriteRegStr HKCU "${UNINSTALL}" "DisplayName" "Halftone"
@@ -118,9 +115,8 @@ Section "Uninstall"
   SetShellVarContext current
   ClearErrors
 @DELETE@
-  IfErrors 0 +4
+  IfErrors 0 +3
     MessageBox MB_OK|MB_ICONSTOP $(FILES_STAY) /SD IDOK
-    SetErrorLevel 2
     Abort
 @REMOVE@
   Delete "$INSTDIR\uninstall.exe"
