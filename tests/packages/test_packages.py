@@ -71,6 +71,37 @@ def test_the_sources_of_a_package_are_those_that_are_committed_without_what_deve
     assert max(map(len, names)) < 120, "Windows ends paths at 260 characters, with the user's folder before"
 
 
+def checkout(folder: Path, version: str) -> str:
+    """A repository with one commit, whose release has this version."""
+    (folder / "app").mkdir(parents=True)
+    (folder / "app" / "a.py").write_text("1\n", encoding="ascii")
+    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n', encoding="ascii")
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a")):
+        subprocess.run(("git", "-C", str(folder), *words), check=True)
+    return str(folder)
+
+
+@needs("git")
+def test_a_release_is_what_was_committed(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "halftone", "0.3.0")
+    (tmp_path / "halftone" / "app" / "mine.py").write_text("never added", encoding="ascii")
+    made = payload.release({"SOURCE_DATE_EPOCH": "1700000000"}, root)
+    assert (made.version, made.epoch, len(made.commit)) == ("0.3.0", 1_700_000_000, 40)
+    file = tmp_path / "halftone" / "app" / "a.py"
+    file.write_text("2\n", encoding="ascii")
+    with pytest.raises(LaunchError, match=r"app/a\.py differs from the commit; nothing was built"):
+        payload.release({}, root)
+    file.unlink()
+    with pytest.raises(LaunchError, match=r"app/a\.py differs from the commit; nothing was built"):
+        payload.release({}, root)
+
+
+@needs("git")
+def test_a_version_that_no_start_could_compare_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"“0\.2\.0rc1” of pyproject\.toml is not numbers with dots; nothing was built"):
+        payload.release({}, checkout(tmp_path / "halftone", "0.2.0rc1"))
+
+
 def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
     written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64"))
     listed = {one["name"]: one for one in written["components"]}
