@@ -59,7 +59,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def lacking(kind: str, cache: str) -> list[str]:
     """Names of tools that are not installed; the runtime of AppImages lies in the cache."""
     tools = [tool for tool in KINDS[kind].tools if not shutil.which(tool)]
-    runtime = os.path.join(cache, appimage.RUNTIME)
+    runtime = os.path.join(cache, wheel_cache.RUNTIME)
     return [*tools, runtime] if kind == "appimage" and not os.path.exists(runtime) else tools
 
 

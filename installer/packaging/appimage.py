@@ -1,5 +1,6 @@
 """The AppImage: the program as a compressed file system behind a runtime that mounts it and starts AppRun."""
 
+import hashlib
 import os
 import subprocess
 import tempfile
@@ -8,13 +9,10 @@ from typing import Final
 
 from installer.packaging.debian import APP_ID, desktop_files, template
 from installer.packaging.payload import Entry, Release, payload, write_tree
+from installer.packaging.wheel_cache import RUNTIME, RUNTIME_SHA256, RUNTIME_VERSION
 from installer.words import LaunchError
 
 PROGRAM: Final = "usr/lib/halftone"
-_MAGIC: Final = b"AI\x02"
-"""Bytes 8 to 10 of an AppImage of type 2, and so of its runtime."""
-RUNTIME: Final = "runtime-x86_64"
-"""Its name in the cache: a program of the AppImage project, which no package index has."""
 
 
 def build(cache: str, target: str, made: Release, folder: str) -> str:
@@ -62,13 +60,15 @@ def starter(made: Release) -> bytes:
 
 
 def runtime(path: str) -> bytes:
-    """Read the runtime. Raises LaunchError where it lacks or is something else."""
+    """Read the runtime. Raises LaunchError where it lacks or is not the pinned one."""
+    name = f"runtime-x86_64 of release {RUNTIME_VERSION} of AppImage's type2-runtime"
     try:
         with open(path, "rb") as file:
             found = file.read()
     except FileNotFoundError as error:
-        name = "the runtime of AppImages of type 2"
-        raise LaunchError(f"{path} is missing; no AppImage was built: put {name} for x86-64 there and start again.") from error
-    if found[:4] != b"\x7fELF" or found[8:11] != _MAGIC:
-        raise LaunchError(f"{path} is not a runtime of AppImages of type 2; no AppImage was built: replace it and start again.")
+        raise LaunchError(f"{path} is missing; no AppImage was built: put {name} there and start again.") from error
+    if (sha256 := hashlib.sha256(found).hexdigest()) != RUNTIME_SHA256:
+        raise LaunchError(
+            f"{path} is not the file that was pinned (SHA-256 {sha256}); no AppImage was built: put {name} there and start again."
+        )
     return found

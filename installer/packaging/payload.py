@@ -79,7 +79,7 @@ def payload(cache: str, target: str, kind: str, made: Release) -> dict[str, Entr
     files |= {f"uv/{name}": Entry(data, runs=True) for name, data in wheel_cache.programs(cache, target).items()}
     note = {"kind": kind, "target": target, "version": made.version, "commit": made.commit}
     files[PACKAGE_NOTE] = Entry((json.dumps(note, indent=1) + "\n").encode())
-    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target))
+    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target, kind))
     return dict(sorted(files.items()))
 
 

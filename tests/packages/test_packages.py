@@ -103,12 +103,16 @@ def test_a_version_that_no_start_could_compare_is_refused(tmp_path: Path) -> Non
 
 
 def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
-    written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64"))
+    written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "deb"))
     listed = {one["name"]: one for one in written["components"]}
     assert {name for name, _, _ in bill.locked()} <= set(listed)
     assert set(bill.licences()["packages"]) == {name for name, _, _ in bill.locked()}, "licences.toml is not that of the lock"
     assert all(re.fullmatch(r"[A-Za-z0-9.+() -]+", one["licenses"][0]["expression"]) for one in listed.values())
     assert (written["bomFormat"], written["specVersion"]) == ("CycloneDX", "1.6")
+    image = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "appimage"))
+    assert [one["version"] for one in image["components"] if one["name"] == "AppImage runtime"] == [wheel_cache.RUNTIME_VERSION]
+    assert "AppImage runtime" not in listed
+    assert image["serialNumber"] != written["serialNumber"]
 
 
 @needs("dpkg-deb")
@@ -121,10 +125,13 @@ def test_a_debian_package_is_equal_to_the_byte_twice(tmp_path: Path) -> None:
 
 
 @needs("mksquashfs")
-def test_an_appimage_is_equal_to_the_byte_twice_and_needs_a_runtime(tmp_path: Path) -> None:
+def test_an_appimage_is_equal_to_the_byte_twice_and_needs_the_pinned_runtime(tmp_path: Path) -> None:
     files = dict(list(payload.sources().items())[:200])
-    with pytest.raises(LaunchError, match="no AppImage was built"):
-        appimage.runtime(str(tmp_path / "none"))
+    with pytest.raises(LaunchError, match=r"is missing; no AppImage was built"):
+        appimage.runtime(str(tmp_path / "runtime"))
+    (tmp_path / "runtime").write_bytes(b"\x7fELF1234AI\x02anything")
+    with pytest.raises(LaunchError, match=r"is not the file that was pinned .*no AppImage was built"):
+        appimage.runtime(str(tmp_path / "runtime"))
     made: list[bytes] = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
