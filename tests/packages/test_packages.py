@@ -29,6 +29,20 @@ from installer.words import LaunchError
 
 FIRST, SECOND = Release("0.1.0", 1_700_000_000, "a" * 40), Release("0.2.0", 1_700_086_400, "b" * 40)
 PROGRAM = "import json, sys; print(json.dumps([sys.argv[1:], sys.prefix, __file__, sys.pycache_prefix]))\n"
+HOMES = (
+    (
+        "linux/halftone.sh",
+        "${XDG_DATA_HOME:-$HOME/.local/share}/halftone-launcher/package",
+        "~/.local/share/halftone-launcher/package",
+    ),
+    (
+        "macos/Halftone",
+        "$HOME/Library/Application Support/halftone-launcher/package",
+        "~/Library/Application Support/halftone-launcher/package",
+    ),
+    ("windows/halftone.cmd", r"%LOCALAPPDATA%\halftone-launcher\package", r"%LOCALAPPDATA%\halftone-launcher\package"),
+)
+"""A starter, the folder of the environment in it, and that folder as the guide writes it."""
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="a starter of Linux or macOS")
 
 
@@ -171,6 +185,23 @@ def test_the_desktop_files_belong_together() -> None:
     assert info.findtext("launchable") == f"{debian.APP_ID}.desktop"
     assert set(re.search(r"^MimeType=(.*);$", entry, re.MULTILINE)[1].split(";")) == types  # pyright: ignore[reportOptionalSubscript]
     assert "@" not in files[f"usr/share/metainfo/{debian.APP_ID}.metainfo.xml"].data.decode()
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+def test_the_guide_names_the_folder_and_the_command_of_each_package(language: str) -> None:
+    guide = Path(places.ROOT, "resources", "guide", language)
+    pages = {name: (guide / f"{name}.md").read_text(encoding="utf-8") for name in ("updates", "command-line", "health")}
+    starters = Path(places.ROOT, "installer", "packaging")
+    for name, setting, shown in HOMES:
+        assert setting in Path(places.ROOT, "installer", "packaging", name).read_text(encoding="utf-8"), name
+        assert f"`{shown}`" in pages["updates"], name
+        assert f"`{shown}`" in pages["command-line"], name
+    for command in (
+        r"%LOCALAPPDATA%\Programs\Halftone\halftone.cmd",
+        "Halftone.app/Contents/MacOS/Halftone",
+        "--appimage-extract",
+    ):
+        assert command in pages["health"]
 
 
 def test_the_flatpak_manifest_says_that_it_was_never_built() -> None:
