@@ -41,7 +41,7 @@ class Release(NamedTuple):
     commit: str
 
 
-def _git(*words: str, root: str = ROOT) -> str:
+def git(*words: str, root: str = ROOT) -> str:
     return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True).stdout
 
 
@@ -49,7 +49,7 @@ def release(environ: Mapping[str, str] = os.environ, root: str = ROOT) -> Releas
     """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit. Raises LaunchError where a file
     is not as it was committed, or where no start could compare the version.
     """
-    if differing := _git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", root=root).split("\0")[0]:
+    if differing := git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", root=root).split("\0")[0]:
         raise LaunchError(f"{differing[3:]} differs from the commit; nothing was built: commit it, or undo the change.")
     with open(os.path.join(root, "pyproject.toml"), "rb") as file:
         version = str(tomllib.load(file)["project"]["version"])
@@ -57,14 +57,14 @@ def release(environ: Mapping[str, str] = os.environ, root: str = ROOT) -> Releas
         raise LaunchError(
             f"The version “{version}” of pyproject.toml is not numbers with dots; nothing was built: write one such as 1.2.0."
         )
-    epoch = environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct", root=root).strip()
-    return Release(version, int(epoch), _git("rev-parse", "HEAD", root=root).strip())
+    epoch = environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct", root=root).strip()
+    return Release(version, int(epoch), git("rev-parse", "HEAD", root=root).strip())
 
 
 def sources() -> dict[str, Entry]:
     """Path in the checkout -> file, of all that is committed and belongs into a package."""
     found: dict[str, Entry] = {}
-    for line in _git("ls-files", "-z", "--stage").split("\0"):
+    for line in git("ls-files", "-z", "--stage").split("\0"):
         mode, _, name = line.partition("\t")
         if not name or name.startswith(_LEFT_OUT) or not (name.startswith(_FOLDERS) or name in _FILES):
             continue

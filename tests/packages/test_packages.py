@@ -3,6 +3,7 @@
 The Windows package runs under wine where that is installed; a whole Debian is used by `tests.packages.in_chroot`.
 """
 
+import base64
 import gzip
 import json
 import os
@@ -22,7 +23,7 @@ import pytest
 import yaml
 from installer import build, places, uvtool
 from installer.packaging import __main__ as command
-from installer.packaging import appimage, bill, debian, macos, payload, wheel_cache, windows
+from installer.packaging import appimage, bill, debian, macos, payload, updates, wheel_cache, windows
 from installer.packaging.payload import Entry, Release
 from installer.places import Stamp
 from installer.words import LaunchError
@@ -85,13 +86,17 @@ def test_the_sources_of_a_package_are_those_that_are_committed_without_what_deve
     assert max(map(len, names)) < 120, "Windows ends paths at 260 characters, with the user's folder before"
 
 
+def commit(folder: Path) -> None:
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a")):
+        subprocess.run(("git", "-C", str(folder), *words), check=True)
+
+
 def checkout(folder: Path, version: str) -> str:
     """A repository with one commit, whose release has this version."""
     (folder / "app").mkdir(parents=True)
     (folder / "app" / "a.py").write_text("1\n", encoding="ascii")
     (folder / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n', encoding="ascii")
-    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a")):
-        subprocess.run(("git", "-C", str(folder), *words), check=True)
+    commit(folder)
     return str(folder)
 
 
@@ -114,6 +119,32 @@ def test_a_release_is_what_was_committed(tmp_path: Path) -> None:
 def test_a_version_that_no_start_could_compare_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"“0\.2\.0rc1” of pyproject\.toml is not numbers with dots; nothing was built"):
         payload.release({}, checkout(tmp_path / "halftone", "0.2.0rc1"))
+
+
+@needs("git")
+def test_an_update_that_brings_a_new_key_is_signed_with_the_one_before_it(tmp_path: Path) -> None:
+    old, new, other = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
+    file = tmp_path / "installer" / "updates" / "update-key.txt"
+    file.parent.mkdir(parents=True)
+    for line in (old, new):
+        file.write_text(f"# A key.\n{line}\n", encoding="ascii")
+        commit(tmp_path)
+    root = str(tmp_path)
+    updates.check_key(new, root=root)
+    updates.check_key(old, new_key=True, root=root)
+    with pytest.raises(LaunchError, match=r"not the one of installer/updates/update-key\.txt.*--new-key"):
+        updates.check_key(old, root=root)
+    for line in (new, other):
+        with pytest.raises(LaunchError, match=r"is no earlier one of installer/updates/update-key\.txt; nothing was made"):
+            updates.check_key(line, new_key=True, root=root)
+
+
+def test_a_build_without_an_update_key_says_what_that_means(tmp_path: Path) -> None:
+    file = tmp_path / "update-key.txt"
+    file.write_text("# No key yet.\n", encoding="ascii")
+    assert "will refuse every update" in command.key_warning(str(file))
+    file.write_text(f"{base64.b64encode(bytes(32)).decode()}\n", encoding="ascii")
+    assert command.key_warning(str(file)) == ""
 
 
 def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
@@ -191,17 +222,16 @@ def test_the_desktop_files_belong_together() -> None:
 def test_the_guide_names_the_folder_and_the_command_of_each_package(language: str) -> None:
     guide = Path(places.ROOT, "resources", "guide", language)
     pages = {name: (guide / f"{name}.md").read_text(encoding="utf-8") for name in ("updates", "command-line", "health")}
-    starters = Path(places.ROOT, "installer", "packaging")
     for name, setting, shown in HOMES:
         assert setting in Path(places.ROOT, "installer", "packaging", name).read_text(encoding="utf-8"), name
         assert f"`{shown}`" in pages["updates"], name
         assert f"`{shown}`" in pages["command-line"], name
-    for command in (
+    for path in (
         r"%LOCALAPPDATA%\Programs\Halftone\halftone.cmd",
         "Halftone.app/Contents/MacOS/Halftone",
         "--appimage-extract",
     ):
-        assert command in pages["health"]
+        assert path in pages["health"]
 
 
 def test_the_flatpak_manifest_says_that_it_was_never_built() -> None:
