@@ -53,10 +53,11 @@ def _tree(program: Mapping[str, Entry], made: Release) -> dict[str, Entry]:
 
 
 def starter(made: Release) -> bytes:
-    """AppRun, without a cache of bytecode by names: the mounted folder has another name at each start, so it would only grow."""
+    """AppRun: the starter of Linux, with a cache of bytecode that outlives the name of the mounted folder."""
     here = '"$(CDPATH=\'\' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)/' + PROGRAM + '"'
-    lines = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"').splitlines(keepends=True)
-    return b"".join(line for line in lines if not line.startswith(b"PYTHONPYCACHEPREFIX=")).replace(b" PYTHONPYCACHEPREFIX", b"")
+    start = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"')
+    cache = template("bytecode.sh", made, PROGRAM=PROGRAM, COMMIT=made.commit[:8])
+    return start.replace(b"for python in", cache + b"for python in", 1)
 
 
 def runtime(path: str) -> bytes:

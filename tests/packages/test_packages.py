@@ -292,7 +292,7 @@ def test_the_starter_of_debian_writes_nothing_in_the_programs_folder(installed: 
 
 
 @needs_posix
-def test_a_program_that_is_mounted_elsewhere_keeps_its_environment(installed: Installed, tmp_path: Path) -> None:
+def test_a_program_that_is_mounted_elsewhere_keeps_its_environment_and_its_bytecode(installed: Installed, tmp_path: Path) -> None:
     tree = tmp_path / "AppDir"
     inside = tree / appimage.PROGRAM
     inside.parent.mkdir(parents=True)
@@ -300,15 +300,20 @@ def test_a_program_that_is_mounted_elsewhere_keeps_its_environment(installed: In
     starter = appimage.starter(FIRST)
     (tree / "AppRun").write_bytes(starter)
     (tree / "AppRun").chmod(0o755)
-    seen: list[tuple[str, str]] = []
-    for name in ("AppDir", "mount 2 ü"):
-        here = tree if tree.name == name else tree.rename(tmp_path / name)
-        done = start(here / "AppRun", installed.home, "--version")
-        _, prefix, file, cached = json.loads(done.stdout)
-        assert cached is None, "a cache by names would grow with every mount"
-        seen.append((prefix, str(Path(file).relative_to(here))))
-        tree = here
-    assert seen[0] == seen[1]
+    cache = installed.home / "cache" / "bytecode"
+    (cache / "appimage-0.0.9-old").mkdir(parents=True)
+    seen: list[tuple[str, str, dict[str, int]]] = []
+    for name in (".mount_1", ".mount_2 ü"):
+        tree = tree.rename(tmp_path / name)
+        done = start(tree / "AppRun", installed.home, "--version")
+        _, prefix, file, _ = json.loads(done.stdout)
+        (kept,) = cache.glob("appimage-*")
+        compiled = {str(path.relative_to(kept)): path.stat().st_mtime_ns for path in kept.rglob("*.pyc")}
+        assert len(compiled) > 5
+        seen.append((prefix, str(Path(file).relative_to(tree)), compiled))
+    assert seen[0] == seen[1], "the second mount uses the bytecode of the first"
+    links = [path for path in cache.rglob("*") if path.is_symlink()]
+    assert [path.name for path in links] == [".mount_2 ü"], "what is no longer mounted leaves nothing"
 
 
 @needs_posix
