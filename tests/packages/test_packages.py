@@ -326,26 +326,51 @@ def test_what_only_the_sources_have_is_refused(installed: Installed, word: str) 
     assert f"Halftone's “{word}” is part of its sources" in done.stderr
 
 
+def bundle(installed: Installed, folder: Path, **changed: bytes) -> Path:
+    """A bundle of macOS with the stub; returns its starter. uv is a stand-in here that names this Python: the real one is a
+    program for macOS.
+    """
+    inside = "Halftone.app/Contents/Resources/halftone"
+    names = [name for name in below(installed.program) if (installed.program / name).is_file()]
+    files = {f"{inside}/{name}": Entry(changed.get(Path(name).stem, (installed.program / name).read_bytes())) for name in names}
+    files[f"{inside}/uv/uv"] = Entry(f"#!/bin/sh\necho '{sys.executable}'\n".encode(), runs=True)
+    path = folder / "halftone.zip"
+    macos.write_bundle(files, FIRST, str(path))
+    tree = folder / "Applications ü"
+    with zipfile.ZipFile(path) as archive:
+        for one in archive.infolist():
+            (tree / archive.extract(one, tree)).chmod(one.external_attr >> 16 & 0o777)
+    return tree / "Halftone.app" / "Contents" / "MacOS" / "Halftone"
+
+
 @needs_posix
 def test_the_bundle_keeps_its_rights_and_finds_its_python(installed: Installed, tmp_path: Path) -> None:
-    """uv is a stand-in here that names this Python: the real one is a program for macOS."""
-    files = {f"Halftone.app/Contents/Resources/halftone/{name}": Entry((installed.program / name).read_bytes())
-             for name in below(installed.program) if (installed.program / name).is_file()}  # fmt: skip
-    files["Halftone.app/Contents/Resources/halftone/uv/uv"] = Entry(f"#!/bin/sh\necho '{sys.executable}'\n".encode(), runs=True)
-    path = tmp_path / "halftone.zip"
-    macos.write_bundle(files, FIRST, str(path))
-    with zipfile.ZipFile(path) as archive:
-        modes = {one.filename: one.external_attr >> 16 & 0o777 for one in archive.infolist()}
-        properties = cast("dict[str, Any]", plistlib.loads(archive.read("Halftone.app/Contents/Info.plist")))
-    assert modes["Halftone.app/Contents/MacOS/Halftone"] == 0o755
-    assert modes["Halftone.app/Contents/Resources/halftone/installer/launch.py"] == 0o644
+    starter = bundle(installed, tmp_path)
+    contents = starter.parent.parent
+    properties = cast("dict[str, Any]", plistlib.loads((contents / "Info.plist").read_bytes()))
+    assert os.access(starter, os.X_OK)
+    assert not os.access(contents / "Resources" / "halftone" / "installer" / "launch.py", os.X_OK)
     assert (properties["CFBundleExecutable"], properties["CFBundleShortVersionString"]) == ("Halftone", "0.1.0")
-    tree = tmp_path / "Applications ü"
-    for name, mode in modes.items():
-        with zipfile.ZipFile(path) as archive:
-            (tree / archive.extract(name, tree)).chmod(mode)
-    done = start(tree / "Halftone.app/Contents/MacOS/Halftone", installed.home, "--version")
+    done = start(starter, installed.home, "--version")
     assert json.loads(done.stdout)[1] == str(installed.home / "env-00000001")
+
+
+@needs_posix
+@pytest.mark.parametrize("lock", [{}, {"requirements": b"another==1\n"}])
+def test_the_bundle_shows_a_set_up_in_a_terminal(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: dict[str, bytes]
+) -> None:
+    """A bundle with other packages than the environment has is set up as well."""
+    (tmp_path / "open").write_text('#!/bin/sh\necho "opened $*"\n', encoding="ascii")
+    (tmp_path / "open").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (installed.home / "env-00000001" / "qt-ok").touch()
+    starter = bundle(installed, tmp_path, **lock)
+    said = start(starter, installed.home).stdout
+    if lock:
+        assert said == f"opened -a Terminal {starter.parent.parent}/Resources/halftone/first-start.command\n"
+    else:
+        assert json.loads(said)[1] == str(installed.home / "env-00000001")
 
 
 class Wine(NamedTuple):
