@@ -6,6 +6,7 @@
     python3 -m installer.packaging key                  prints the line of installer/updates/update-key.txt for that key
 
 Options: --cache DIR (build/wheels), --out DIR (dist); for updates --key FILE.pem, --notes FILE (English), --notes-zh FILE.
+For another key, write its line into that file and sign the update that brings it with the former key and --new-key.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from typing import Final, NamedTuple
 from installer.packaging import appimage, debian, macos, updates, wheel_cache, windows
 from installer.packaging.payload import Release, release
 from installer.places import ROOT
+from installer.updates.manifest import KEY_FILE, public_key
+from installer.updates.reasons import UpdateError
 from installer.words import LaunchError
 
 
@@ -47,6 +50,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cache", default=os.path.join(ROOT, "build", "wheels"), help="the folder of uv's wheels")
     parser.add_argument("--out", default=os.path.join(ROOT, "dist"), help="where packages go")
     parser.add_argument("--key", default="", help="the private Ed25519 key that signs updates, in PEM, outside of the repository")
+    parser.add_argument("--new-key", action="store_true", help="the update brings a new key; --key is the one that it replaces")
     parser.add_argument("--notes", default="", help="a text file that says what is new")
     parser.add_argument("--notes-zh", default="", help="the same in Chinese")
     found = parser.parse_args(words)
@@ -59,13 +63,24 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def lacking(kind: str, cache: str) -> list[str]:
     """Names of tools that are not installed; the runtime of AppImages lies in the cache."""
     tools = [tool for tool in KINDS[kind].tools if not shutil.which(tool)]
-    runtime = os.path.join(cache, appimage.RUNTIME)
+    runtime = os.path.join(cache, wheel_cache.RUNTIME)
     return [*tools, runtime] if kind == "appimage" and not os.path.exists(runtime) else tools
+
+
+def key_warning(path: str = KEY_FILE) -> str:
+    """What a build without an update key means; "" for one with a key."""
+    try:
+        public_key(path)
+    except UpdateError:
+        return f"{path} holds no key: these packages will refuse every update."
+    return ""
 
 
 def build(names: list[str], cache: str, folder: str) -> list[str]:
     """Build packages; returns their paths. Raises LaunchError."""
     made, paths = release(), list[str]()
+    if warning := key_warning():
+        print(warning)
     os.makedirs(folder, exist_ok=True)
     for name in names or KINDS:
         if tools := lacking(name, cache):
@@ -87,6 +102,7 @@ def update(asked: argparse.Namespace) -> None:
     """Make the updates of the checkout. Raises LaunchError."""
     paths = zip(updates.LANGUAGES, (asked.notes, asked.notes_zh), strict=True)
     said = updates.notes({language: path for language, path in paths if path})
+    updates.check_key(updates.key_line(asked.key), asked.new_key)
     for target in asked.names or wheel_cache.pins():
         made = updates.build(asked.cache, target, release(), asked.out, asked.key, said)
         print(f"{made.manifest}\n{made.archive}  {os.path.getsize(made.archive) / 1e6:.1f} MB")

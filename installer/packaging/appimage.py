@@ -1,5 +1,6 @@
 """The AppImage: the program as a compressed file system behind a runtime that mounts it and starts AppRun."""
 
+import hashlib
 import os
 import subprocess
 import tempfile
@@ -8,13 +9,10 @@ from typing import Final
 
 from installer.packaging.debian import APP_ID, desktop_files, template
 from installer.packaging.payload import Entry, Release, payload, write_tree
+from installer.packaging.wheel_cache import RUNTIME, RUNTIME_SHA256, RUNTIME_VERSION
 from installer.words import LaunchError
 
 PROGRAM: Final = "usr/lib/halftone"
-_MAGIC: Final = b"AI\x02"
-"""Bytes 8 to 10 of an AppImage of type 2, and so of its runtime."""
-RUNTIME: Final = "runtime-x86_64"
-"""Its name in the cache: a program of the AppImage project, which no package index has."""
 
 
 def build(cache: str, target: str, made: Release, folder: str) -> str:
@@ -55,20 +53,23 @@ def _tree(program: Mapping[str, Entry], made: Release) -> dict[str, Entry]:
 
 
 def starter(made: Release) -> bytes:
-    """AppRun, without a cache of bytecode by names: the mounted folder has another name at each start, so it would only grow."""
+    """AppRun: the starter of Linux, with a cache of bytecode that outlives the name of the mounted folder."""
     here = '"$(CDPATH=\'\' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)/' + PROGRAM + '"'
-    lines = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"').splitlines(keepends=True)
-    return b"".join(line for line in lines if not line.startswith(b"PYTHONPYCACHEPREFIX=")).replace(b" PYTHONPYCACHEPREFIX", b"")
+    start = template("halftone.sh", made, PROGRAM=here, STARTER='"${APPIMAGE:-$0}"')
+    cache = template("bytecode.sh", made, PROGRAM=PROGRAM, COMMIT=made.commit[:8])
+    return start.replace(b"for python in", cache + b"for python in", 1)
 
 
 def runtime(path: str) -> bytes:
-    """Read the runtime. Raises LaunchError where it lacks or is something else."""
+    """Read the runtime. Raises LaunchError where it lacks or is not the pinned one."""
+    name = f"runtime-x86_64 of release {RUNTIME_VERSION} of AppImage's type2-runtime"
     try:
         with open(path, "rb") as file:
             found = file.read()
     except FileNotFoundError as error:
-        name = "the runtime of AppImages of type 2"
-        raise LaunchError(f"{path} is missing; no AppImage was built: put {name} for x86-64 there and start again.") from error
-    if found[:4] != b"\x7fELF" or found[8:11] != _MAGIC:
-        raise LaunchError(f"{path} is not a runtime of AppImages of type 2; no AppImage was built: replace it and start again.")
+        raise LaunchError(f"{path} is missing; no AppImage was built: put {name} there and start again.") from error
+    if (sha256 := hashlib.sha256(found).hexdigest()) != RUNTIME_SHA256:
+        raise LaunchError(
+            f"{path} is not the file that was pinned (SHA-256 {sha256}); no AppImage was built: put {name} there and start again."
+        )
     return found

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from installer.build import torch_pin
+from installer.packaging.wheel_cache import RUNTIME_VERSION
 from installer.places import ROOT
 from installer.uvtool import PINNED
 
@@ -32,7 +33,9 @@ def locked() -> list[tuple[str, str, list[str]]]:
 
 
 def licences() -> dict[str, dict[str, str]]:
-    """Part of the table -> name -> SPDX expression: "packages", and "bundled" for what lies inside the package itself."""
+    """Part of the table -> name -> SPDX expression: "packages", "bundled" for what lies inside every package, and
+    "appimage" for what lies inside an AppImage as well.
+    """
     with open(LICENCES, "rb") as file:
         return tomllib.load(file)
 
@@ -41,13 +44,15 @@ def _component(name: str, version: str, licence: str, kind: str = "library") -> 
     return {"type": kind, "name": name, "version": version, "licenses": [{"expression": licence}]}
 
 
-def written(version: str, epoch: int, target: str) -> bytes:
-    """The bill as JSON, equal to the byte for equal inputs. target: the platform of the package. Raises KeyError for a package
-    without a licence in the table.
+def written(version: str, epoch: int, target: str, kind: str) -> bytes:
+    """The bill as JSON, equal to the byte for equal inputs. target: the platform of the package; kind: of the package. Raises
+    KeyError for a package without a licence in the table.
     """
     known = licences()
     parts = [_component("uv", PINNED, known["bundled"]["uv"], "application") | {"scope": "required"}]
     parts += [_component(name, "", known["bundled"][name], "file") for name in sorted(known["bundled"]) if name != "uv"]
+    if kind == "appimage":
+        parts.append(_component("AppImage runtime", RUNTIME_VERSION, known["appimage"]["AppImage runtime"], "application"))
     for name, number, _ in locked():
         parts.append(
             _component(name, number, known["packages"][name])
@@ -57,7 +62,7 @@ def written(version: str, epoch: int, target: str) -> bytes:
     bill = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, f'{version} {epoch} {target}')}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, f'{version} {epoch} {target} {kind}')}",
         "version": 1,
         "metadata": {"timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(), "component": own},
         "components": [{name: value for name, value in part.items() if value} for part in parts],

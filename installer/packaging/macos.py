@@ -29,6 +29,7 @@ def write_bundle(files: dict[str, Entry], made: Release, path: str) -> None:
         f"{_BUNDLE}/PkgInfo": Entry(b"APPL????"),
         f"{_BUNDLE}/Resources/halftone.icns": Entry(_read("../../../resources/icons/halftone.icns").data),
         f"{inside}/first-start.command": _read("first-start.command"),
+        f"{inside}/is_ready.py": Entry(_read("is_ready.py").data),
     }
     write_zip(files, path, made.epoch)
 

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from installer.packaging import bill, wheel_cache
 from installer.places import PACKAGE_NOTE, ROOT
+from installer.versions import numbers
+from installer.words import LaunchError
 
 _FOLDERS: Final = ("app/", "resources/", "installer/")
 _FILES: Final = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
@@ -39,22 +41,30 @@ class Release(NamedTuple):
     commit: str
 
 
-def _git(*words: str) -> str:
-    return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
+def git(*words: str, root: str = ROOT) -> str:
+    return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True).stdout
 
 
-def release(environ: Mapping[str, str] = os.environ) -> Release:
-    """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit."""
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+def release(environ: Mapping[str, str] = os.environ, root: str = ROOT) -> Release:
+    """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit. Raises LaunchError where a file
+    is not as it was committed, or where no start could compare the version.
+    """
+    if differing := git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", root=root).split("\0")[0]:
+        raise LaunchError(f"{differing[3:]} differs from the commit; nothing was built: commit it, or undo the change.")
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
         version = str(tomllib.load(file)["project"]["version"])
-    epoch = environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct").strip()
-    return Release(version, int(epoch), _git("rev-parse", "HEAD").strip())
+    if numbers(version) is None:
+        raise LaunchError(
+            f"The version “{version}” of pyproject.toml is not numbers with dots; nothing was built: write one such as 1.2.0."
+        )
+    epoch = environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct", root=root).strip()
+    return Release(version, int(epoch), git("rev-parse", "HEAD", root=root).strip())
 
 
 def sources() -> dict[str, Entry]:
     """Path in the checkout -> file, of all that is committed and belongs into a package."""
     found: dict[str, Entry] = {}
-    for line in _git("ls-files", "-z", "--stage").split("\0"):
+    for line in git("ls-files", "-z", "--stage").split("\0"):
         mode, _, name = line.partition("\t")
         if not name or name.startswith(_LEFT_OUT) or not (name.startswith(_FOLDERS) or name in _FILES):
             continue
@@ -69,7 +79,7 @@ def payload(cache: str, target: str, kind: str, made: Release) -> dict[str, Entr
     files |= {f"uv/{name}": Entry(data, runs=True) for name, data in wheel_cache.programs(cache, target).items()}
     note = {"kind": kind, "target": target, "version": made.version, "commit": made.commit}
     files[PACKAGE_NOTE] = Entry((json.dumps(note, indent=1) + "\n").encode())
-    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target))
+    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target, kind))
     return dict(sorted(files.items()))
 
 

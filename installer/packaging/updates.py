@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from installer import launch, places
-from installer.packaging.payload import Entry, Release, payload, write_zip
-from installer.updates.manifest import CONTEXT, HEAD, Manifest, public_key, verified, written
+from installer.packaging.payload import Entry, Release, git, payload, write_zip
+from installer.updates.manifest import CONTEXT, HEAD, KEY_FILE, Manifest, public_key, verified, written
 from installer.updates.sources import manifest_name
 from installer.words import LaunchError
 
@@ -81,12 +81,23 @@ def notes(paths: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def build(cache: str, target: str, made: Release, folder: str, key: str, said: Mapping[str, str]) -> Made:
-    """Write archive and manifest for a platform. said: as `notes`. Raises LaunchError, also where the build would refuse it."""
-    if base64.b64decode(key_line(key)) != public_key():
+def check_key(line: str, new_key: bool = False, root: str = places.ROOT) -> None:
+    """Refuse the line of a key that the versions in use do not trust. new_key: the checkout holds a new key, which the update
+    brings; it is signed with the one before. Raises LaunchError, CalledProcessError.
+    """
+    name = os.path.relpath(KEY_FILE, places.ROOT).replace(os.sep, "/")
+    is_present = base64.b64decode(line) == public_key(os.path.join(root, name))
+    if new_key and (is_present or not git("log", "-1", "--format=%h", f"-S{line}", "--", name, root=root)):
+        raise LaunchError(f"The key is no earlier one of {name}; nothing was made: sign with the key that this one replaces.")
+    if not new_key and not is_present:
         raise LaunchError(
-            "The key is not the one of installer/updates/update-key.txt; nothing was made: use the key of this build."
+            f"The key is not the one of {name}; nothing was made: use the key of this build, or --new-key where this update "
+            "replaces the key that it is signed with."
         )
+
+
+def build(cache: str, target: str, made: Release, folder: str, key: str, said: Mapping[str, str]) -> Made:
+    """Write archive and manifest for a platform. said: as `notes`. Raises LaunchError."""
     return write(payload(cache, target, "update", made), target, made, folder, key, said)
 
 

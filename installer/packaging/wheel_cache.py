@@ -13,6 +13,11 @@ from installer.uvtool import PINNED
 from installer.words import LaunchError
 
 PINS: Final = os.path.join(ROOT, "installer", "packaging", "wheels.toml")
+RUNTIME: Final = "runtime-x86_64"
+"""The name in the cache of what starts an AppImage: a program of the AppImage project, which no package index has."""
+RUNTIME_VERSION: Final = "20251108"
+"""The release of its project type2-runtime."""
+RUNTIME_SHA256: Final = "2fca8b443c92510f1483a883f60061ad09b46b978b2631c807cd873a47ec260d"
 
 
 class Pin(NamedTuple):

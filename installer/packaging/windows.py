@@ -34,7 +34,7 @@ def write_installer(files: dict[str, Entry], made: Release, path: str) -> None:
         with open(script, "w", encoding="utf-8") as file:
             file.write(_script(files, tree, path, made))
         environ = {**os.environ, "SOURCE_DATE_EPOCH": str(made.epoch)}
-        subprocess.run(("makensis", "-V2", script), env=environ, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(("makensis", "-V2", "-INPUTCHARSET", "UTF8", script), env=environ, check=True, stdout=subprocess.DEVNULL)
 
 
 def _script(files: Mapping[str, Entry], tree: str, out: str, made: Release) -> str:
@@ -46,7 +46,8 @@ def _script(files: Mapping[str, Entry], tree: str, out: str, made: Release) -> s
         "VERSION": made.version,
         "KILOBYTES": str(sum(len(entry.data) for entry in files.values()) // 1024),
         "INSTALL": "\n".join(_installed(files, tree)),
-        "UNINSTALL": "\n".join(_removed(files)),
+        "DELETE": "\n".join(f'  Delete "{_inside(name)}"' for name in files),
+        "REMOVE": "\n".join(_folders(files)),
     }
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
@@ -63,11 +64,9 @@ def _installed(files: Iterable[str], tree: str) -> Iterable[str]:
         yield f'  File "{os.path.join(tree, *name.split("/"))}"'
 
 
-def _removed(files: Iterable[str]) -> Iterable[str]:
-    """Each file by its name, then the folders from the deepest; a folder that holds something else stays."""
-    names = list(files)
-    yield from (f'  Delete "{_inside(name)}"' for name in names)
-    folders = {parent for name in names for parent in _parents(name)}
+def _folders(files: Iterable[str]) -> Iterable[str]:
+    """Remove folders from the deepest on; one that holds something else stays."""
+    folders = {parent for name in files for parent in _parents(name)}
     yield from (f'  RMDir "{_inside(name)}"' for name in sorted(folders, key=lambda one: (-one.count("/"), one)))
 
 

@@ -3,6 +3,7 @@
 The Windows package runs under wine where that is installed; a whole Debian is used by `tests.packages.in_chroot`.
 """
 
+import base64
 import gzip
 import json
 import os
@@ -22,13 +23,27 @@ import pytest
 import yaml
 from installer import build, places, uvtool
 from installer.packaging import __main__ as command
-from installer.packaging import appimage, bill, debian, macos, payload, wheel_cache, windows
+from installer.packaging import appimage, bill, debian, macos, payload, updates, wheel_cache, windows
 from installer.packaging.payload import Entry, Release
 from installer.places import Stamp
 from installer.words import LaunchError
 
 FIRST, SECOND = Release("0.1.0", 1_700_000_000, "a" * 40), Release("0.2.0", 1_700_086_400, "b" * 40)
 PROGRAM = "import json, sys; print(json.dumps([sys.argv[1:], sys.prefix, __file__, sys.pycache_prefix]))\n"
+HOMES = (
+    (
+        "linux/halftone.sh",
+        "${XDG_DATA_HOME:-$HOME/.local/share}/halftone-launcher/package",
+        "~/.local/share/halftone-launcher/package",
+    ),
+    (
+        "macos/Halftone",
+        "$HOME/Library/Application Support/halftone-launcher/package",
+        "~/Library/Application Support/halftone-launcher/package",
+    ),
+    ("windows/halftone.cmd", r"%LOCALAPPDATA%\halftone-launcher\package", r"%LOCALAPPDATA%\halftone-launcher\package"),
+)
+"""A starter, the folder of the environment in it, and that folder as the guide writes it."""
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="a starter of Linux or macOS")
 
 
@@ -71,13 +86,78 @@ def test_the_sources_of_a_package_are_those_that_are_committed_without_what_deve
     assert max(map(len, names)) < 120, "Windows ends paths at 260 characters, with the user's folder before"
 
 
+def commit(folder: Path) -> None:
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a")):
+        subprocess.run(("git", "-C", str(folder), *words), check=True)
+
+
+def checkout(folder: Path, version: str) -> str:
+    """A repository with one commit, whose release has this version."""
+    (folder / "app").mkdir(parents=True)
+    (folder / "app" / "a.py").write_text("1\n", encoding="ascii")
+    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n', encoding="ascii")
+    commit(folder)
+    return str(folder)
+
+
+@needs("git")
+def test_a_release_is_what_was_committed(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "halftone", "0.3.0")
+    (tmp_path / "halftone" / "app" / "mine.py").write_text("never added", encoding="ascii")
+    made = payload.release({"SOURCE_DATE_EPOCH": "1700000000"}, root)
+    assert (made.version, made.epoch, len(made.commit)) == ("0.3.0", 1_700_000_000, 40)
+    file = tmp_path / "halftone" / "app" / "a.py"
+    file.write_text("2\n", encoding="ascii")
+    with pytest.raises(LaunchError, match=r"app/a\.py differs from the commit; nothing was built"):
+        payload.release({}, root)
+    file.unlink()
+    with pytest.raises(LaunchError, match=r"app/a\.py differs from the commit; nothing was built"):
+        payload.release({}, root)
+
+
+@needs("git")
+def test_a_version_that_no_start_could_compare_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"“0\.2\.0rc1” of pyproject\.toml is not numbers with dots; nothing was built"):
+        payload.release({}, checkout(tmp_path / "halftone", "0.2.0rc1"))
+
+
+@needs("git")
+def test_an_update_that_brings_a_new_key_is_signed_with_the_one_before_it(tmp_path: Path) -> None:
+    old, new, other = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
+    file = tmp_path / "installer" / "updates" / "update-key.txt"
+    file.parent.mkdir(parents=True)
+    for line in (old, new):
+        file.write_text(f"# A key.\n{line}\n", encoding="ascii")
+        commit(tmp_path)
+    root = str(tmp_path)
+    updates.check_key(new, root=root)
+    updates.check_key(old, new_key=True, root=root)
+    with pytest.raises(LaunchError, match=r"not the one of installer/updates/update-key\.txt.*--new-key"):
+        updates.check_key(old, root=root)
+    for line in (new, other):
+        with pytest.raises(LaunchError, match=r"is no earlier one of installer/updates/update-key\.txt; nothing was made"):
+            updates.check_key(line, new_key=True, root=root)
+
+
+def test_a_build_without_an_update_key_says_what_that_means(tmp_path: Path) -> None:
+    file = tmp_path / "update-key.txt"
+    file.write_text("# No key yet.\n", encoding="ascii")
+    assert "will refuse every update" in command.key_warning(str(file))
+    file.write_text(f"{base64.b64encode(bytes(32)).decode()}\n", encoding="ascii")
+    assert command.key_warning(str(file)) == ""
+
+
 def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
-    written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64"))
+    written = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "deb"))
     listed = {one["name"]: one for one in written["components"]}
     assert {name for name, _, _ in bill.locked()} <= set(listed)
     assert set(bill.licences()["packages"]) == {name for name, _, _ in bill.locked()}, "licences.toml is not that of the lock"
     assert all(re.fullmatch(r"[A-Za-z0-9.+() -]+", one["licenses"][0]["expression"]) for one in listed.values())
     assert (written["bomFormat"], written["specVersion"]) == ("CycloneDX", "1.6")
+    image = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "appimage"))
+    assert [one["version"] for one in image["components"] if one["name"] == "AppImage runtime"] == [wheel_cache.RUNTIME_VERSION]
+    assert "AppImage runtime" not in listed
+    assert image["serialNumber"] != written["serialNumber"]
 
 
 @needs("dpkg-deb")
@@ -90,10 +170,13 @@ def test_a_debian_package_is_equal_to_the_byte_twice(tmp_path: Path) -> None:
 
 
 @needs("mksquashfs")
-def test_an_appimage_is_equal_to_the_byte_twice_and_needs_a_runtime(tmp_path: Path) -> None:
+def test_an_appimage_is_equal_to_the_byte_twice_and_needs_the_pinned_runtime(tmp_path: Path) -> None:
     files = dict(list(payload.sources().items())[:200])
-    with pytest.raises(LaunchError, match="no AppImage was built"):
-        appimage.runtime(str(tmp_path / "none"))
+    with pytest.raises(LaunchError, match=r"is missing; no AppImage was built"):
+        appimage.runtime(str(tmp_path / "runtime"))
+    (tmp_path / "runtime").write_bytes(b"\x7fELF1234AI\x02anything")
+    with pytest.raises(LaunchError, match=r"is not the file that was pinned .*no AppImage was built"):
+        appimage.runtime(str(tmp_path / "runtime"))
     made: list[bytes] = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -133,6 +216,22 @@ def test_the_desktop_files_belong_together() -> None:
     assert info.findtext("launchable") == f"{debian.APP_ID}.desktop"
     assert set(re.search(r"^MimeType=(.*);$", entry, re.MULTILINE)[1].split(";")) == types  # pyright: ignore[reportOptionalSubscript]
     assert "@" not in files[f"usr/share/metainfo/{debian.APP_ID}.metainfo.xml"].data.decode()
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+def test_the_guide_names_the_folder_and_the_command_of_each_package(language: str) -> None:
+    guide = Path(places.ROOT, "resources", "guide", language)
+    pages = {name: (guide / f"{name}.md").read_text(encoding="utf-8") for name in ("updates", "command-line", "health")}
+    for name, setting, shown in HOMES:
+        assert setting in Path(places.ROOT, "installer", "packaging", name).read_text(encoding="utf-8"), name
+        assert f"`{shown}`" in pages["updates"], name
+        assert f"`{shown}`" in pages["command-line"], name
+    for path in (
+        r"%LOCALAPPDATA%\Programs\Halftone\halftone.cmd",
+        "Halftone.app/Contents/MacOS/Halftone",
+        "--appimage-extract",
+    ):
+        assert path in pages["health"]
 
 
 def test_the_flatpak_manifest_says_that_it_was_never_built() -> None:
@@ -193,7 +292,7 @@ def test_the_starter_of_debian_writes_nothing_in_the_programs_folder(installed: 
 
 
 @needs_posix
-def test_a_program_that_is_mounted_elsewhere_keeps_its_environment(installed: Installed, tmp_path: Path) -> None:
+def test_a_program_that_is_mounted_elsewhere_keeps_its_environment_and_its_bytecode(installed: Installed, tmp_path: Path) -> None:
     tree = tmp_path / "AppDir"
     inside = tree / appimage.PROGRAM
     inside.parent.mkdir(parents=True)
@@ -201,15 +300,20 @@ def test_a_program_that_is_mounted_elsewhere_keeps_its_environment(installed: In
     starter = appimage.starter(FIRST)
     (tree / "AppRun").write_bytes(starter)
     (tree / "AppRun").chmod(0o755)
-    seen: list[tuple[str, str]] = []
-    for name in ("AppDir", "mount 2 ü"):
-        here = tree if tree.name == name else tree.rename(tmp_path / name)
-        done = start(here / "AppRun", installed.home, "--version")
-        _, prefix, file, cached = json.loads(done.stdout)
-        assert cached is None, "a cache by names would grow with every mount"
-        seen.append((prefix, str(Path(file).relative_to(here))))
-        tree = here
-    assert seen[0] == seen[1]
+    cache = installed.home / "cache" / "bytecode"
+    (cache / "appimage-0.0.9-old").mkdir(parents=True)
+    seen: list[tuple[str, str, dict[str, int]]] = []
+    for name in (".mount_1", ".mount_2 ü"):
+        tree = tree.rename(tmp_path / name)
+        done = start(tree / "AppRun", installed.home, "--version")
+        _, prefix, file, _ = json.loads(done.stdout)
+        (kept,) = cache.glob("appimage-*")
+        compiled = {str(path.relative_to(kept)): path.stat().st_mtime_ns for path in kept.rglob("*.pyc")}
+        assert len(compiled) > 5
+        seen.append((prefix, str(Path(file).relative_to(tree)), compiled))
+    assert seen[0] == seen[1], "the second mount uses the bytecode of the first"
+    links = [path for path in cache.rglob("*") if path.is_symlink()]
+    assert [path.name for path in links] == [".mount_2 ü"], "what is no longer mounted leaves nothing"
 
 
 @needs_posix
@@ -222,26 +326,51 @@ def test_what_only_the_sources_have_is_refused(installed: Installed, word: str) 
     assert f"Halftone's “{word}” is part of its sources" in done.stderr
 
 
+def bundle(installed: Installed, folder: Path, **changed: bytes) -> Path:
+    """A bundle of macOS with the stub; returns its starter. uv is a stand-in here that names this Python: the real one is a
+    program for macOS.
+    """
+    inside = "Halftone.app/Contents/Resources/halftone"
+    names = [name for name in below(installed.program) if (installed.program / name).is_file()]
+    files = {f"{inside}/{name}": Entry(changed.get(Path(name).stem, (installed.program / name).read_bytes())) for name in names}
+    files[f"{inside}/uv/uv"] = Entry(f"#!/bin/sh\necho '{sys.executable}'\n".encode(), runs=True)
+    path = folder / "halftone.zip"
+    macos.write_bundle(files, FIRST, str(path))
+    tree = folder / "Applications ü"
+    with zipfile.ZipFile(path) as archive:
+        for one in archive.infolist():
+            (tree / archive.extract(one, tree)).chmod(one.external_attr >> 16 & 0o777)
+    return tree / "Halftone.app" / "Contents" / "MacOS" / "Halftone"
+
+
 @needs_posix
 def test_the_bundle_keeps_its_rights_and_finds_its_python(installed: Installed, tmp_path: Path) -> None:
-    """uv is a stand-in here that names this Python: the real one is a program for macOS."""
-    files = {f"Halftone.app/Contents/Resources/halftone/{name}": Entry((installed.program / name).read_bytes())
-             for name in below(installed.program) if (installed.program / name).is_file()}  # fmt: skip
-    files["Halftone.app/Contents/Resources/halftone/uv/uv"] = Entry(f"#!/bin/sh\necho '{sys.executable}'\n".encode(), runs=True)
-    path = tmp_path / "halftone.zip"
-    macos.write_bundle(files, FIRST, str(path))
-    with zipfile.ZipFile(path) as archive:
-        modes = {one.filename: one.external_attr >> 16 & 0o777 for one in archive.infolist()}
-        properties = cast("dict[str, Any]", plistlib.loads(archive.read("Halftone.app/Contents/Info.plist")))
-    assert modes["Halftone.app/Contents/MacOS/Halftone"] == 0o755
-    assert modes["Halftone.app/Contents/Resources/halftone/installer/launch.py"] == 0o644
+    starter = bundle(installed, tmp_path)
+    contents = starter.parent.parent
+    properties = cast("dict[str, Any]", plistlib.loads((contents / "Info.plist").read_bytes()))
+    assert os.access(starter, os.X_OK)
+    assert not os.access(contents / "Resources" / "halftone" / "installer" / "launch.py", os.X_OK)
     assert (properties["CFBundleExecutable"], properties["CFBundleShortVersionString"]) == ("Halftone", "0.1.0")
-    tree = tmp_path / "Applications ü"
-    for name, mode in modes.items():
-        with zipfile.ZipFile(path) as archive:
-            (tree / archive.extract(name, tree)).chmod(mode)
-    done = start(tree / "Halftone.app/Contents/MacOS/Halftone", installed.home, "--version")
+    done = start(starter, installed.home, "--version")
     assert json.loads(done.stdout)[1] == str(installed.home / "env-00000001")
+
+
+@needs_posix
+@pytest.mark.parametrize("lock", [{}, {"requirements": b"another==1\n"}])
+def test_the_bundle_shows_a_set_up_in_a_terminal(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: dict[str, bytes]
+) -> None:
+    """A bundle with other packages than the environment has is set up as well."""
+    (tmp_path / "open").write_text('#!/bin/sh\necho "opened $*"\n', encoding="ascii")
+    (tmp_path / "open").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (installed.home / "env-00000001" / "qt-ok").touch()
+    starter = bundle(installed, tmp_path, **lock)
+    said = start(starter, installed.home).stdout
+    if lock:
+        assert said == f"opened -a Terminal {starter.parent.parent}/Resources/halftone/first-start.command\n"
+    else:
+        assert json.loads(said)[1] == str(installed.home / "env-00000001")
 
 
 class Wine(NamedTuple):
@@ -249,9 +378,9 @@ class Wine(NamedTuple):
 
     prefix: Path
 
-    def run(self, line: str) -> None:
-        """Run a command line as it is: NSIS takes the rest of it, spaces included, as the folder after /D=. Returns when the
-        last program has ended, and the registry is on the disk.
+    def run(self, line: str, status: int = 0) -> None:
+        """Run a command line as it is, in C:\\: NSIS takes the rest of it, spaces included, as the folder after /D=. Returns when
+        the last program has ended, and the registry is on the disk.
         """
         environ = {
             **os.environ,
@@ -261,12 +390,13 @@ class Wine(NamedTuple):
         }
         environ["LC_ALL"] = "C.UTF-8"
         script = self.prefix / "line.bat"
-        script.write_text(f"@echo off\n{line}\n", encoding="cp437", newline="\r\n")
+        script.write_text(f"@echo off\ncd /d C:\\\n{line}\n", encoding="cp437", newline="\r\n")
         command = ("wine", "cmd", "/c", f"Z:{script}".replace("/", "\\"))
         # A server that does not linger for three seconds after the last program.
         subprocess.run(("wineserver", "-p0"), env=environ, check=False, timeout=60)
-        subprocess.run(command, env=environ, check=True, capture_output=True, timeout=170)
+        done = subprocess.run(command, env=environ, check=False, capture_output=True, timeout=170)
         subprocess.run(("wineserver", "-w"), env=environ, check=False, timeout=60)
+        assert done.returncode == status, line
 
     def registry(self) -> dict[str, list[str]]:
         """Key -> values of the user's part, without times and what Wine itself counts."""
@@ -316,6 +446,55 @@ def test_windows_installs_upgrades_and_uninstalls_by_its_own_list(wine: Wine, tm
     files = {name for name in below(target) if (target / name).is_file()}
     assert files == {*new, *brought, "mine.txt", "app/mine.txt"}
     assert (target / "app/deep/er/kept.py").read_bytes() == b"2"
+    assert not (wine.prefix / "drive_c" / "older.exe").exists(), "the older uninstaller was copied to the root of the drive"
     wine.run(f'"{folder}\\uninstall.exe" /S')
     assert {name for name in below(target) if (target / name).is_file()} == {"mine.txt", "app/mine.txt"}
+    assert {key: values for key, values in wine.registry().items() if values != before.get(key, [])} == {}
+
+
+@needs("makensis", "wine", "wineserver")
+def test_windows_takes_no_folder_that_holds_files_of_the_user(wine: Wine, tmp_path: Path) -> None:
+    setup = tmp_path / "setup.exe"
+    windows.write_installer({"README.md": Entry(b"Halftone")}, FIRST, str(setup))
+    target = wine.prefix / "drive_c" / "AI"
+    target.mkdir()
+    (target / "README.md").write_text("notes of ten years", encoding="ascii")
+    before = wine.registry()
+    wine.run(rf"{windows_path(setup)} /S /D=C:\AI", status=2)
+    assert below(target) == {"README.md"}
+    assert (target / "README.md").read_text(encoding="ascii") == "notes of ten years"
+    assert wine.registry() == before
+
+
+def holder(folder: Path, installed: str) -> Path:
+    """Build a program that holds the file old.py open for some seconds, as Windows does with programs that run."""
+    held = rf'FileOpen $0 "C:\{installed}\app\old.py" a' + '\nFileOpen $1 "C:\\held" w'
+    head = "Unicode true\nTarget amd64-unicode\nSilentInstall silent\nRequestExecutionLevel user\nOutFile holder.exe\n"
+    script = f"{head}Section\n{held}\nSleep 6000\nSectionEnd\n"
+    (folder / "holder.nsi").write_text(script, encoding="ascii")
+    subprocess.run(("makensis", "-V1", "holder.nsi"), cwd=folder, check=True)
+    return folder / "holder.exe"
+
+
+@needs("makensis", "wine", "wineserver")
+def test_a_windows_install_that_fails_says_so_and_can_be_repeated(wine: Wine, tmp_path: Path) -> None:
+    setups = [tmp_path / "old.exe", tmp_path / "new.exe"]
+    for name, made, path in (("app/old.py", FIRST, setups[0]), ("app/new.py", SECOND, setups[1])):
+        windows.write_installer({name: Entry(b"1"), "LICENSE": Entry(b"licence")}, made, str(path))
+    old, new = (windows_path(path) for path in setups)
+    target = wine.prefix / "drive_c" / "H"
+    before = wine.registry()
+    wine.run(rf"{old} /S /D=C:\H")
+    whole = below(target)
+    hold = f"start {windows_path(holder(tmp_path, target.name))}\n:wait\nif not exist C:\\held goto wait"
+    wine.run(f"{hold}\n{new} /S", status=2)
+    assert below(target) >= {"app/old.py", "uninstall.exe"}, "what is in use can be uninstalled later"
+    (target / "app/new.py").mkdir()  # Nothing can be written there, as where another program holds the file.
+    wine.run(f"{new} /S", status=2)
+    assert not any("DisplayVersion" in value for values in wine.registry().values() for value in values)
+    (target / "app/new.py").rmdir()
+    wine.run(f"{new} /S")
+    assert below(target) == whole - {"app/old.py"} | {"app/new.py"}
+    wine.run(r"C:\H\uninstall.exe /S")
+    assert not target.exists()
     assert {key: values for key, values in wine.registry().items() if values != before.get(key, [])} == {}

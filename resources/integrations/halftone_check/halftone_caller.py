@@ -12,8 +12,8 @@ import signal
 import subprocess
 
 NOT_FOUND = (
-    "Halftone was not found. Install it, or write its command, such as the path of halftone.sh or halftone.bat in the folder "
-    "installer of Halftone, into the file command.txt in this extension's folder. The environment variable HALFTONE works too."
+    "Halftone was not found. Install it, or write the path of its command into the file command.txt in this extension's folder; "
+    "README.md there lists the paths. The environment variable HALFTONE works too."
 )
 COMMAND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "command.txt")
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

@@ -40,6 +40,10 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line) for line in lines if line.startswith(("halftone", "python3 "))]
 
 
+OF_APPIMAGES = "--appimage-extract"
+"""An option that the runtime of every AppImage takes."""
+
+
 def understood(words: list[str]) -> Any:
     """Parse a command line as the program does. Raises the parser's exceptions."""
     name, context = "halftone", None
@@ -111,7 +115,7 @@ def test_commands_that_do_not_exist_would_be_found() -> None:
 @pytest.mark.parametrize(("language", "topic"), PAGES)
 def test_every_option_and_command_in_the_text_exists(language: str, topic: str) -> None:
     root = get_command(application())
-    known = options(root) | {"--help"}
+    known = options(root) | {"--help", OF_APPIMAGES}
     for piece in re.findall(r"`([^`\n]+)`", markdown(language, topic)):
         assert set(re.findall(r"(?<!\S)--[a-z0-9-]+", piece)) <= known, piece
         first, *rest = piece.split()
