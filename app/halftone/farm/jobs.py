@@ -52,11 +52,15 @@ class Models:
         return self._prints[path]
 
 
-def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], bool]) -> list[Wanted]:
+Known = Callable[[str], FarmCommand | None]
+"""What the ledger has under a key."""
+
+
+def read_jobs(path: Path, user: str, saved: Settings, known: Known) -> list[Wanted]:
     """The jobs of a file, one JSON object a line: the fields of a picture request, `output`, and `key` for a name of one's own.
 
-    Settings that a line does not name are those of this user. is_known: whether the ledger has a key: such a line is not checked
-    again. Raises HalftoneError farm-bad-jobs with the number of the first line that cannot be used.
+    Settings that a line does not name are those of this user. A line that the ledger has already is not checked again. Raises
+    HalftoneError farm-bad-jobs with the number of the first line that cannot be used.
     """
     models, wanted = Models(), list[Wanted]()
     keys, places = set[str](), set[str]()
@@ -64,7 +68,7 @@ def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], 
         if not text.strip():
             continue
         try:
-            one = _wanted(text, user, saved, models, is_known)
+            one = _wanted(text, user, saved, models, known)
             _refuse_twice(one.job, keys, places)
         except HalftoneError as error:
             raise _bad(path, number, error) from error
@@ -86,7 +90,7 @@ def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
     places.add(job.output)
 
 
-def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Callable[[str], bool]) -> Wanted:
+def _wanted(text: str, user: str, saved: Settings, models: Models, known: Known) -> Wanted:
     fields = msgspec.json.decode(text, type=dict[str, Any])
     given = fields.pop("key", None)
     _check_names(fields)
@@ -94,11 +98,25 @@ def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Cal
     request = msgspec.convert({**{name: msgspec.to_builtins(value) for name, value in own.items()}, **fields}, PictureRequest)
     request = replace(request, model=_absolute(request.model), output=_output(request))
     key = _key(given, user, request)
-    if not is_known(key):
+    if (before := known(key)) is None:
         check_for_farm(request, models.facts(request.model))
+    else:
+        request = _as_before(key, request, before, fields)
     if request.seed is None:  # drawn here, so that every attempt makes the same picture
         request = replace(request, seed=secrets.randbelow(SEEDS))
     return wanted_picture(key, user, request, models)
+
+
+def _as_before(key: str, request: PictureRequest, before: FarmCommand, fields: Iterable[str]) -> PictureRequest:
+    """The request that the ledger has under a key. Raises HalftoneError farm-refused where that is another one. fields: named by
+    the line; a drawn seed and the settings of that day are as they were.
+    """
+    if isinstance(before, Generate):
+        left_open = {name: getattr(before.request, name) for name in ("seed", "numerics", "saving") if name not in fields}
+        if replace(request, **left_open) == before.request:
+            return before.request
+    why = Words("another job has the key {0}; give this one another key", (key,))
+    raise HalftoneError("farm-refused", name=Path(request.output or "").name, why=why)
 
 
 def _check_names(fields: Iterable[str]) -> None:

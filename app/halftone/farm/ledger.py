@@ -381,7 +381,14 @@ class Ledger:
 
     def command(self, key: str) -> FarmCommand:
         """What a job is to do, as the head's own paths name it."""
-        return _command.decode(self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()[0])
+        command = self.known(key)
+        assert command is not None, key
+        return command
+
+    def known(self, key: str) -> FarmCommand | None:
+        """The same; None where there is no such job."""
+        row = self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()
+        return None if row is None else _command.decode(row[0])
 
     def is_taken(self, output: str) -> bool:
         """Whether a job that is not over has this output."""

@@ -72,7 +72,7 @@ def submit(
     path = Path(jobs).expanduser()
     try:
         with Ledger() as ledger:
-            wanted = read_jobs(path, user or getpass.getuser(), load(), lambda key: ledger.job(key) is not None)
+            wanted = read_jobs(path, user or getpass.getuser(), load(), ledger.known)
             if copy_models:
                 ledger.allow_copies(model for one in wanted for model in one.prints)
             known = ledger.submit(wanted)
