@@ -17,7 +17,7 @@ from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.farm.fitting import free_bytes, misfit
 from halftone.farm.jobs import checks, read_jobs
-from halftone.farm.ledger import Wanted
+from halftone.farm.ledger import Ledger, Wanted
 from halftone.farm.prints import ModelPrint, OwnModels, models_of, print_of, with_paths
 from halftone.library.files.model_hash import model_hash
 from halftone.settings.store import Settings
@@ -150,7 +150,9 @@ def test_free_memory_is_what_others_leave() -> None:
 def read(tmp_path: Path, *rows: object, user: str = "ann", known: Sequence[Wanted] = ()) -> list[Wanted]:
     path = tmp_path / "jobs.jsonl"
     path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
-    return read_jobs(path, user, Settings(), {one.job.key: one.command for one in known}.get)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.submit(known)
+        return read_jobs(path, user, Settings(), ledger)
 
 
 def test_lines_become_jobs_with_a_seed_and_a_key_of_their_own(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
-from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
+from halftone.contract.errors import ErrorFacts, sentence
 from halftone.settings.store import load
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
@@ -69,15 +69,11 @@ def submit(
     from halftone.farm.jobs import read_jobs
     from halftone.farm.ledger import Ledger
 
-    path = Path(jobs).expanduser()
-    try:
-        with Ledger() as ledger:
-            wanted = read_jobs(path, user or getpass.getuser(), load(), ledger.known)
-            if copy_models:
-                ledger.allow_copies(model for one in wanted for model in one.prints)
-            known = ledger.submit(wanted)
-    except FileNotFoundError as error:
-        raise HalftoneError("file-missing", path=str(path.absolute())) from error
+    with Ledger() as ledger:
+        wanted = read_jobs(Path(jobs).expanduser(), user or getpass.getuser(), load(), ledger)
+        if copy_models:
+            ledger.allow_copies(model for one in wanted for model in one.prints)
+        known = ledger.submit(wanted)
     _tell_filed(len(wanted) - len(known), len(known), as_json=json)
 
 
