@@ -26,9 +26,9 @@ from halftone.health.forecasts.picture_memory import memory_key
 from halftone.health.pictures.requests import check_now, check_request
 from halftone.library.add_ons.loras import has_tags
 from halftone.library.samplers import check_sampler
-from halftone.metadata.picture import check_output
+from halftone.metadata.picture import check_output, output_error
 from halftone.session.models.model_list import usable
-from halftone.settings.disk import system_words
+from halftone.settings.disk import no_folder, system_words
 from halftone.settings.regular_files import read_text
 from halftone.settings.store import Settings
 
@@ -221,9 +221,9 @@ def check_for_farm(request: PictureRequest, facts: ModelFacts) -> None:
 
 def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: Settings) -> tuple[list[Wanted], list[str]]:
     """Jobs that check models, each with its report as a JSON file in a folder; and a sentence for each model that cannot be
-    checked here. Raises HalftoneError output-*.
+    checked here. Makes the folder. Raises HalftoneError output-*.
     """
-    check_output(folder)
+    _make(folder)
     known, wanted, left = Models(), list[Wanted](), list[str]()
     for model in models:
         try:
@@ -238,3 +238,13 @@ def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: 
         key = f"check-{hashlib.sha256(os.fsencode(output)).hexdigest()[:_DIGITS]}"  # another folder gets reports of its own
         wanted.append(_filed(key, user, output, command, prints, b"examine"))
     return wanted, left
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise no_folder(folder.absolute()) from error
+    except OSError as error:
+        raise output_error(error, folder.absolute(), 0) from error
+    check_output(folder)

@@ -102,3 +102,13 @@ def test_an_output_that_another_job_has_names_the_line(submit: Any, tmp_path: Pa
     assert said.code == 2
     assert "Line 2 of " in said.err
     assert "a job that is not done has this output" in said.err
+
+
+def test_a_check_makes_the_folder_for_its_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["farm", "check", "--all", "--output", str(tmp_path / "new" / "reports")], None) == 0
+    assert (tmp_path / "new" / "reports").is_dir()
+    (tmp_path / "file").write_bytes(b"no folder")
+    assert run(["farm", "check", "--all", "--output", str(tmp_path / "file")], None) == 2
+    assert f"{tmp_path / 'file'} is a file, not a folder." in capsys.readouterr().err
+    assert run(["farm", "check", "--all", "--output", str(tmp_path / "file" / "below")], None) == 2
+    assert f"{tmp_path / 'file'} is a file, not a folder." in capsys.readouterr().err

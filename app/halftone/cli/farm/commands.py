@@ -79,7 +79,7 @@ def submit(
 
 def check(
     all_: Annotated[bool, typer.Option("--all", help="Check every model of your folders.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="An existing folder for the reports.")] = ".",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="A folder for the reports.")] = ".",
     thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes.")] = False,
     user: User = None,
     copy_models: CopyModels = False,
