@@ -112,3 +112,14 @@ def test_a_check_makes_the_folder_for_its_reports(tmp_path: Path, capsys: pytest
     assert f"{tmp_path / 'file'} is a file, not a folder." in capsys.readouterr().err
     assert run(["farm", "check", "--all", "--output", str(tmp_path / "file" / "below")], None) == 2
     assert f"{tmp_path / 'file'} is a file, not a folder." in capsys.readouterr().err
+
+
+def test_the_keys_of_what_was_submitted_are_said(submit: Any, tmp_path: Path) -> None:
+    rows = row(tmp_path, "a"), row(tmp_path, "b", key="mine")
+    said = submit(*rows)
+    assert "farm status --jobs" in said.out
+    again = json.loads(submit(*rows, row(tmp_path, "c"), options=("--json",)).out)
+    with Ledger() as ledger:
+        keys = [job.key for job in ledger.in_state("waiting")]
+    assert [(one["key"], one["known"]) for one in again["jobs"]] == list(zip(keys, (True, True, False), strict=True))
+    assert "copy their models" in submit(*rows, options=("--copy-models",)).out

@@ -1,17 +1,20 @@
 """The commands of the farm. All but `head` and `join` only read and write the ledger of this user on the head's machine."""
 
 import getpass
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halftone.cli.farm.status_command import keys_hint
 from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
-from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
-from halftone.contract.errors import ErrorFacts, sentence
 from halftone.settings.store import load
+
+if TYPE_CHECKING:
+    from halftone.farm.ledger import Wanted
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
 CopyModels = Annotated[
@@ -74,7 +77,7 @@ def submit(
         if copy_models:
             ledger.allow_copies(model for one in wanted for model in one.prints)
         known = ledger.submit(wanted)
-    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+    _tell_filed(wanted, known, copies=copy_models, as_json=json)
 
 
 def check(
@@ -101,73 +104,27 @@ def check(
         if copy_models:
             ledger.allow_copies(model for one in wanted for model in one.prints)
         known = ledger.submit(wanted)
-    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+    _tell_filed(wanted, known, copies=copy_models, as_json=json)
 
 
-def _tell_filed(filed: int, known: int, *, as_json: bool) -> None:
+def _tell_filed(wanted: "Sequence[Wanted]", known: Collection[str], *, copies: bool, as_json: bool) -> None:
+    filed = len(wanted) - len(known)
     if as_json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
-        put({"schema": SCHEMA, "submitted": filed, "known": known})
+        jobs = [{"key": one.job.key, "output": one.job.output, "known": one.job.key in known} for one in wanted]
+        put({"schema": SCHEMA, "submitted": filed, "known": len(known), "jobs": jobs})
         return
     told = _counted("{0} jobs were submitted.", filed, "1 job was submitted.")
-    say(told + (f" {_counted('{0} were known already.', known, '1 was known already.')}" if known else ""))
+    say(told + (f" {_counted('{0} were known already.', len(known), '1 was known already.')}" if known else ""))
+    if copies:
+        say("The head may copy their models to nodes that lack them.")
+    if filed:
+        say(keys_hint())
 
 
 def _counted(words: str, count: int, one: str) -> str:
     return one if count == 1 else words.format(count)
-
-
-def status(json: flags.Json = False) -> None:
-    """Show what is done, what waits and why, and the nodes."""
-    from halftone.farm.ledger import Ledger
-    from halftone.farm.window_jobs import head_runs
-
-    runs = head_runs()
-    with Ledger() as ledger:
-        counts, nodes, gone = ledger.counts(), ledger.nodes() if runs else {}, ledger.gone()
-        refused = ledger.refusals() if runs else ()
-        ended, waiting = ledger.in_state("failed", "aside"), ledger.in_state("waiting")
-    if json:
-        from halftone.cli.reports.json_objects import SCHEMA, put
-
-        ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
-        waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
-        left = [{"node": node, "host": facts.host, "version": facts.version, "why": why} for node, (facts, why) in gone.items()]
-        put(
-            {
-                "schema": SCHEMA,
-                "head": runs,
-                "users": counts,
-                "nodes": sorted(nodes),
-                "gone": left,
-                "ended": ends,
-                "refused": waits,
-            }
-        )
-        return
-    for user, states in sorted(counts.items()):
-        say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
-    for name, facts in nodes.items():
-        cards = ", ".join(f"{card.device.name} ({card.device.id})" for card in facts.cards)
-        say(f"Node {facts.host} ({name[:8]}, Halftone {facts.version}): {cards}")
-    for name, (facts, why) in gone.items():
-        known = f"{facts.host} ({name[:8]}, Halftone {facts.version})" if facts.host else name[:8]
-        say(f"Node {known} gets no jobs: {why}")
-    for node, kind, error in refused:
-        alike = [Path(job.output).name for job in waiting if job.kind == kind]
-        rest = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
-        say(f"{next(iter(alike), kind)}{rest} cannot run on node {node[:8]}: {_why(error)}")
-    for job in ended:
-        say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
-    if not counts:
-        say("No job was submitted yet.")
-    if not runs:
-        say(f"No head runs. To start one: {command_line('farm', 'head')}")
-
-
-def _why(error: ErrorFacts | None) -> str:
-    return "" if error is None else sentence(error)
 
 
 def cancel(
