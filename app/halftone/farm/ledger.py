@@ -15,7 +15,7 @@ import msgspec
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.prints import ModelPrint
-from halftone.farm.states import OPEN, Again, Failed, Happening, Job, Leased, Lost, Placed, State, after
+from halftone.farm.states import OPEN, Again, Failed, Gone, Happening, Job, Leased, Lost, Placed, State, after
 from halftone.farm.talk import FarmCommand, NodeFacts
 from halftone.farm.turns import next_user, start_of
 from halftone.settings.databases import open_database
@@ -258,15 +258,14 @@ class Ledger:
             job = self.job(key)
             return None if job is None else self._changed(change, job, happening)
 
-    def try_again(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Let all jobs wait again that did not end well; their keys, and those of jobs whose output an open job has by now."""
+    def try_again(self, keys: Iterable[str], happening: Again | Gone) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Let jobs wait again; their keys, and those of jobs whose output an open job has by now."""
         tried, taken = list[str](), list[str]()
         with self._change() as change:
-            for job in self.in_state("failed", "aside", "cancelled"):
+            for job in filter(None, map(self.job, keys)):
                 if _is_taken(change, job.output):
                     taken.append(job.key)
-                else:
-                    self._changed(change, job, Again())
+                elif self._changed(change, job, happening) is not None:
                     tried.append(job.key)
         return tuple(tried), tuple(taken)
 
@@ -480,7 +479,7 @@ def _outcome(new: Job, happening: Happening) -> str | None:
             return "died" if happening.died else "lost"
         case Failed():
             return "failed"
-        case Leased() | Again():
+        case Leased() | Again() | Gone():
             return None
         case _:
             return "cancelled" if new.state == "cancelled" else None

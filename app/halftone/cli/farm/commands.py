@@ -10,11 +10,13 @@ import typer
 from halftone.cli.farm.status_command import keys_hint
 from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
+from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.settings.store import load
 
 if TYPE_CHECKING:
     from halftone.farm.ledger import Wanted
+    from halftone.farm.serving import Settled
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
 CopyModels = Annotated[
@@ -150,6 +152,7 @@ def cancel(
 
 def resume(
     again: Annotated[bool, typer.Option("--again", help="Also try what failed, was set aside or was cancelled.")] = False,
+    remake: Annotated[bool, typer.Option("--remake", help="Also make pictures again that are gone or were changed.")] = False,
     json: flags.Json = False,
 ) -> None:
     """Put the ledger in order after a head that ended, and check every finished file.
@@ -158,17 +161,30 @@ def resume(
     """
     from halftone.farm.serving import settled
 
-    found = settled(again=again)
+    found = settled(again=again, remake=remake)
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         put({"schema": SCHEMA, **found._asdict()})
     else:
-        say(_counted("{0} unfinished files were there already.", found.there, "1 unfinished file was there already."))
-        say(_counted("{0} jobs wait again.", found.lost, "1 job waits again."))
-        say(_counted("{0} jobs are tried again.", found.again, "1 job is tried again."))
-        for key in found.taken:
-            say(f"{key} is not tried again: a job that is not done has its output.", err=True)
-        for path in found.unsound:
-            say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+        _say_settled(found)
     raise typer.Exit(1 if found.unsound else 0)
+
+
+def _say_settled(found: "Settled") -> None:
+    for count, many, one in (
+        (found.there, "{0} unfinished files were there already.", "1 unfinished file was there already."),
+        (found.lost, "{0} jobs wait again.", "1 job waits again."),
+        (found.again, "{0} jobs are tried again.", "1 job is tried again."),
+        (found.remade, "{0} pictures are made again.", "1 picture is made again."),
+    ):
+        if count:
+            say(_counted(many, count, one))
+    for key in found.taken:
+        say(f"{key} is not tried again: a job that is not done has its output.", err=True)
+    for path in found.unsound:
+        say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+    if found.unsound:
+        say(f"To make such pictures again: {command_line('farm', 'resume', '--remake')}", err=True)
+    if not any(found):
+        say("Nothing was to be put in order.")
