@@ -37,7 +37,7 @@ def lines(folder: Path, count: int, **fields: object) -> Path:
 
 
 def submit(ledger: Ledger, path: Path, user: str = "ann") -> tuple[str, ...]:
-    return ledger.submit(read_jobs(path, user, Settings(), lambda key: ledger.job(key) is not None))
+    return ledger.submit(read_jobs(path, user, Settings(), ledger))
 
 
 class Cuttable:

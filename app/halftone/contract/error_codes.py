@@ -171,6 +171,7 @@ ErrorCode = Literal[
     "farm-not-possible",
     "farm-token",
     "farm-bad-jobs",
+    "farm-jobs-unread",
     "farm-refused",
     "farm-model",
     "farm-memory",

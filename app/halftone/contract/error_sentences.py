@@ -488,6 +488,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "Copy the head's token file to this machine.",
     ),
     "farm-bad-jobs": ("Line {line} of {path} cannot be used: {why}. No job was submitted.", "Correct it and submit again."),
+    "farm-jobs-unread": ("{path} cannot be used: {why}. No job was submitted.", "Name a file with one picture request a line."),
     "farm-refused": ("The farm cannot use {name}: {why}.", "Make this one on your own machine, or change the request."),
     "farm-model": ("A node cannot use {name}: {why}.", "Put the same file into a model folder of the node."),
     "farm-memory": (

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
+import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -17,21 +18,32 @@ from halftone.contract.messages import Examine, Generate
 from halftone.contract.request import PictureRequest
 from halftone.contract.vocabulary import POCKET, Depth
 from halftone.contract.wording import Words
-from halftone.farm.ledger import Wanted
+from halftone.farm.ledger import Ledger, Wanted
 from halftone.farm.prints import ModelPrint, models_of, print_of
 from halftone.farm.states import Job
 from halftone.farm.talk import FarmCommand
 from halftone.health.forecasts.picture_memory import memory_key
-from halftone.health.pictures.requests import check_request
+from halftone.health.pictures.requests import check_now, check_request
 from halftone.library.add_ons.loras import has_tags
 from halftone.library.samplers import check_sampler
-from halftone.metadata.picture import check_output
+from halftone.metadata.picture import check_output, output_error
 from halftone.session.models.model_list import usable
+from halftone.settings.disk import no_folder, system_words
 from halftone.settings.regular_files import read_text
 from halftone.settings.store import Settings
 
 SEEDS: Final = 2**32
 _DIGITS: Final = 16
+_MISFIT: Final = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`(?: - at `\$\.(?P<field>[^`]+)`)?")
+_TYPES: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""Msgspec's words for what JSON holds."""
 
 
 class Models:
@@ -52,30 +64,56 @@ class Models:
         return self._prints[path]
 
 
-def read_jobs(path: Path, user: str, saved: Settings, is_known: Callable[[str], bool]) -> list[Wanted]:
+def read_jobs(path: Path, user: str, saved: Settings, ledger: Ledger) -> list[Wanted]:
     """The jobs of a file, one JSON object a line: the fields of a picture request, `output`, and `key` for a name of one's own.
 
-    Settings that a line does not name are those of this user. is_known: whether the ledger has a key: such a line is not checked
-    again. Raises HalftoneError farm-bad-jobs with the number of the first line that cannot be used.
+    Settings that a line does not name are those of this user. A line that the ledger has already is not checked again. Raises
+    HalftoneError farm-jobs-unread, or farm-bad-jobs with the number of the first line that cannot be used.
     """
     models, wanted = Models(), list[Wanted]()
     keys, places = set[str](), set[str]()
-    for number, text in enumerate(read_text(path).split("\n"), start=1):  # JSON may hold other line breaks
+    for number, text in enumerate(_text(path).split("\n"), start=1):  # JSON may hold other line breaks
         if not text.strip():
             continue
         try:
-            one = _wanted(text, user, saved, models, is_known)
+            one = _wanted(text, user, saved, models, ledger)
             _refuse_twice(one.job, keys, places)
         except HalftoneError as error:
-            raise _bad(path, number, error) from error
+            raise _bad(path, number, sentence(error.as_facts()).rstrip(".")) from error
+        except OverflowError as error:
+            raise _bad(path, number, Words("a number is too large")) from error
         except (msgspec.MsgspecError, TypeError) as error:
-            raise HalftoneError("farm-bad-jobs", line=number, path=str(path), why=str(error)) from error
+            raise _bad(path, number, _complaint(str(error))) from error
         wanted.append(one)
+    if not wanted:
+        raise HalftoneError("farm-jobs-unread", path=str(path), why=Words("it holds no job"))
     return wanted
 
 
-def _bad(path: Path, number: int, error: HalftoneError) -> HalftoneError:
-    return HalftoneError("farm-bad-jobs", line=number, path=str(path), why=sentence(error.as_facts()).rstrip("."))
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except FileNotFoundError as error:
+        raise HalftoneError("file-missing", path=str(path.absolute())) from error
+    except OSError as error:
+        why = Words("it is a folder") if path.is_dir() else system_words(error)
+        raise HalftoneError("farm-jobs-unread", path=str(path), why=why) from error
+    except UnicodeDecodeError as error:
+        raise HalftoneError("farm-jobs-unread", path=str(path), why=Words("it is no text in UTF-8")) from error
+
+
+def _bad(path: Path, number: int, why: Words | str) -> HalftoneError:
+    return HalftoneError("farm-bad-jobs", line=number, path=str(path), why=why)
+
+
+def _complaint(problem: str) -> str:
+    """What msgspec says of a value of another type, in JSON's words."""
+    found = _MISFIT.fullmatch(problem)
+    if found is None:
+        return problem
+    wanted = " or ".join(_TYPES.get(name, name) for name in found["wanted"].split(" | "))
+    where = f"“{found['field']}”" if found["field"] else "a line"
+    return f"{where} takes {wanted}, not {_TYPES.get(found['given'], found['given'])}"
 
 
 def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
@@ -86,19 +124,36 @@ def _refuse_twice(job: Job, keys: set[str], places: set[str]) -> None:
     places.add(job.output)
 
 
-def _wanted(text: str, user: str, saved: Settings, models: Models, is_known: Callable[[str], bool]) -> Wanted:
+def _wanted(text: str, user: str, saved: Settings, models: Models, ledger: Ledger) -> Wanted:
     fields = msgspec.json.decode(text, type=dict[str, Any])
     given = fields.pop("key", None)
     _check_names(fields)
     own = {"numerics": saved.numerics, "saving": saved.saving, "model": POCKET}
     request = msgspec.convert({**{name: msgspec.to_builtins(value) for name, value in own.items()}, **fields}, PictureRequest)
     request = replace(request, model=_absolute(request.model), output=_output(request))
+    check_now(replace(request, output=None))  # seeds: the key is made of numbers that fit
     key = _key(given, user, request)
-    if not is_known(key):
+    if (before := ledger.known(key)) is None:
+        if ledger.is_taken(request.output or ""):
+            raise HalftoneError("farm-refused", name=request.output or "", why=Words("a job that is not done has this output"))
         check_for_farm(request, models.facts(request.model))
+    else:
+        request = _as_before(key, request, before, fields)
     if request.seed is None:  # drawn here, so that every attempt makes the same picture
         request = replace(request, seed=secrets.randbelow(SEEDS))
     return wanted_picture(key, user, request, models)
+
+
+def _as_before(key: str, request: PictureRequest, before: FarmCommand, fields: Iterable[str]) -> PictureRequest:
+    """The request that the ledger has under a key. Raises HalftoneError farm-refused where that is another one. fields: named by
+    the line; a drawn seed and the settings of that day are as they were.
+    """
+    if isinstance(before, Generate):
+        left_open = {name: getattr(before.request, name) for name in ("seed", "numerics", "saving") if name not in fields}
+        if replace(request, **left_open) == before.request:
+            return before.request
+    why = Words("another job has the key {0}; give this one another key", (key,))
+    raise HalftoneError("farm-refused", name=Path(request.output or "").name, why=why)
 
 
 def _check_names(fields: Iterable[str]) -> None:
@@ -126,7 +181,7 @@ def _absolute(model: str) -> str:
 
 
 def _output(request: PictureRequest) -> str:
-    if request.output is None or os.path.isdir(request.output):
+    if not request.output or os.path.isdir(request.output):
         raise HalftoneError(
             "farm-refused", name=request.output or "a job", why=Words("each job needs a file of its own as output")
         )
@@ -136,7 +191,7 @@ def _output(request: PictureRequest) -> str:
 def _key(given: object, user: str, request: PictureRequest) -> str:
     if given is not None:
         if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= 100:
-            raise HalftoneError("farm-refused", name=str(given), why=Words("a key has 1 to 100 characters"))
+            raise TypeError("“key” takes text of 1 to 100 characters")
         return given
     return hashlib.sha256(user.encode() + b"\0" + msgspec.msgpack.encode(request)).hexdigest()[:_DIGITS]
 
@@ -166,9 +221,9 @@ def check_for_farm(request: PictureRequest, facts: ModelFacts) -> None:
 
 def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: Settings) -> tuple[list[Wanted], list[str]]:
     """Jobs that check models, each with its report as a JSON file in a folder; and a sentence for each model that cannot be
-    checked here. Raises HalftoneError output-*.
+    checked here. Makes the folder. Raises HalftoneError output-*.
     """
-    check_output(folder)
+    _make(folder)
     known, wanted, left = Models(), list[Wanted](), list[str]()
     for model in models:
         try:
@@ -183,3 +238,13 @@ def checks(models: Iterable[str], folder: Path, depth: Depth, user: str, saved: 
         key = f"check-{hashlib.sha256(os.fsencode(output)).hexdigest()[:_DIGITS]}"  # another folder gets reports of its own
         wanted.append(_filed(key, user, output, command, prints, b"examine"))
     return wanted, left
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise no_folder(folder.absolute()) from error
+    except OSError as error:
+        raise output_error(error, folder.absolute(), 0) from error
+    check_output(folder)

@@ -15,7 +15,7 @@ import msgspec
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.prints import ModelPrint
-from halftone.farm.states import OPEN, Again, Failed, Happening, Job, Leased, Lost, Placed, State, after
+from halftone.farm.states import OPEN, Again, Failed, Gone, Happening, Job, Leased, Lost, Placed, State, after
 from halftone.farm.talk import FarmCommand, NodeFacts
 from halftone.farm.turns import next_user, start_of
 from halftone.settings.databases import open_database
@@ -258,15 +258,14 @@ class Ledger:
             job = self.job(key)
             return None if job is None else self._changed(change, job, happening)
 
-    def try_again(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Let all jobs wait again that did not end well; their keys, and those of jobs whose output an open job has by now."""
+    def try_again(self, keys: Iterable[str], happening: Again | Gone) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Let jobs wait again; their keys, and those of jobs whose output an open job has by now."""
         tried, taken = list[str](), list[str]()
         with self._change() as change:
-            for job in self.in_state("failed", "aside", "cancelled"):
+            for job in filter(None, map(self.job, keys)):
                 if _is_taken(change, job.output):
                     taken.append(job.key)
-                else:
-                    self._changed(change, job, Again())
+                elif self._changed(change, job, happening) is not None:
                     tried.append(job.key)
         return tuple(tried), tuple(taken)
 
@@ -381,7 +380,14 @@ class Ledger:
 
     def command(self, key: str) -> FarmCommand:
         """What a job is to do, as the head's own paths name it."""
-        return _command.decode(self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()[0])
+        command = self.known(key)
+        assert command is not None, key
+        return command
+
+    def known(self, key: str) -> FarmCommand | None:
+        """The same; None where there is no such job."""
+        row = self._database.execute("SELECT command FROM job WHERE key = ?", (key,)).fetchone()
+        return None if row is None else _command.decode(row[0])
 
     def is_taken(self, output: str) -> bool:
         """Whether a job that is not over has this output."""
@@ -473,7 +479,7 @@ def _outcome(new: Job, happening: Happening) -> str | None:
             return "died" if happening.died else "lost"
         case Failed():
             return "failed"
-        case Leased() | Again():
+        case Leased() | Again() | Gone():
             return None
         case _:
             return "cancelled" if new.state == "cancelled" else None

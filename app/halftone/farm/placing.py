@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from halftone.farm.ledger import Ledger
-from halftone.farm.states import Arrived, Failed, NotPlaced, Placed
+from halftone.farm.states import Arrived, Failed, Job, NotPlaced, Placed
 from halftone.metadata.picture import free_name, output_error
 from halftone.settings.atomic import clear_once, create_atomically
 from halftone.settings.regular_files import open_regular
@@ -101,6 +101,6 @@ def file_digest(path: Path) -> str | None:
     return digest.hexdigest()
 
 
-def unsound(ledger: Ledger) -> tuple[str, ...]:
-    """Places of finished jobs where the file is gone, or is another one."""
-    return tuple(job.place for job in ledger.in_state("done") if job.place and file_digest(Path(job.place)) != job.digest)
+def unsound(ledger: Ledger) -> tuple[Job, ...]:
+    """Finished jobs whose file is gone, or is another one."""
+    return tuple(job for job in ledger.in_state("done") if job.place and file_digest(Path(job.place)) != job.digest)

@@ -13,6 +13,7 @@ from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, check_ray, jo
 from halftone.farm.head import Head
 from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.placing import settle, unsound
+from halftone.farm.states import Again, Gone
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed
 
@@ -22,13 +23,14 @@ _SIGNALS: Final = tuple(one for one in signal.Signals if one.name in ("SIGINT", 
 
 class Settled(NamedTuple):
     """there: files that were about to appear and did; lost: those that did not, and leases of the head that ended, all of which
-    wait again; again: jobs that are tried again; taken: keys of those that are not, as an open job has their output; unsound:
-    files of finished jobs that are gone or changed.
+    wait again; again: jobs that are tried again; remade: finished ones that are made again; taken: keys of those that are not,
+    as an open job has their output; unsound: files of finished jobs that are gone or changed, and are not made again.
     """
 
     there: int
     lost: int
     again: int
+    remade: int
     taken: tuple[str, ...]
     unsound: tuple[str, ...]
 
@@ -118,13 +120,18 @@ def run_node(address: str, token: str | None, ready: Callable[[], object]) -> No
         raise HalftoneError("farm-start", detail=why, log=str(process.log), details=said)
 
 
-def settled(*, again: bool) -> Settled:
-    """Rebuild what a head that ended left half done. again: also try what failed, was cancelled or was set aside.
+def settled(*, again: bool, remake: bool) -> Settled:
+    """Rebuild what a head that ended left half done. again: also try what failed, was cancelled or was set aside; remake: also
+    make finished files again that are gone or changed.
 
     Where a head runs, it has done the first itself.
     """
     with claimed(head_mark()) as free, Ledger() as ledger:
         there, lost = settle(ledger) if free else (0, 0)
         lost += ledger.forget_leases() if free else 0
-        tried, taken = ledger.try_again() if again else ((), ())
-        return Settled(there, lost, len(tried), taken, unsound(ledger))
+        bad = unsound(ledger)
+        ended = (job.key for job in ledger.in_state("failed", "aside", "cancelled"))
+        tried, taken = ledger.try_again(ended, Again()) if again else ((), ())
+        remade, held = ledger.try_again((job.key for job in bad), Gone()) if remake else ((), ())
+        left = tuple(job.place or job.output for job in bad if job.key not in remade)
+        return Settled(there, lost, len(tried), len(remade), taken + held, left)

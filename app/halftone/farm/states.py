@@ -88,7 +88,11 @@ class Again(msgspec.Struct, frozen=True):
     """The user wants another try of what did not end well."""
 
 
-Happening = Leased | Lost | Arrived | Placed | NotPlaced | Failed | Cancelled | Again
+class Gone(msgspec.Struct, frozen=True):
+    """The user wants a finished file again that is gone, or is another one."""
+
+
+Happening = Leased | Lost | Arrived | Placed | NotPlaced | Failed | Cancelled | Again | Gone
 
 
 def after(job: Job, happening: Happening) -> Job | None:
@@ -117,6 +121,9 @@ def after(job: Job, happening: Happening) -> Job | None:
         case Again():
             again = job.state in ("failed", "aside", "cancelled")
             return replace(job, state="waiting", deaths=0, losses=0, error=None) if again else None
+        case Gone():
+            again = job.state == "done"
+            return replace(job, state="waiting", deaths=0, losses=0, place=None, digest=None) if again else None
 
 
 def _is_running(job: Job, attempt: int) -> bool:

@@ -3,7 +3,7 @@
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from halftone.contract.request import Lora, Numerics, PictureRequest
 from halftone.contract.vocabulary import POCKET
 from halftone.farm.fitting import free_bytes, misfit
 from halftone.farm.jobs import checks, read_jobs
-from halftone.farm.ledger import Wanted
+from halftone.farm.ledger import Ledger, Wanted
 from halftone.farm.prints import ModelPrint, OwnModels, models_of, print_of, with_paths
 from halftone.library.files.model_hash import model_hash
 from halftone.settings.store import Settings
@@ -147,10 +147,12 @@ def test_free_memory_is_what_others_leave() -> None:
     assert (free_bytes(samples.CPU, None) or 0) > 0
 
 
-def read(tmp_path: Path, *rows: object, user: str = "ann", known: bool = False) -> list[Wanted]:
+def read(tmp_path: Path, *rows: object, user: str = "ann", known: Sequence[Wanted] = ()) -> list[Wanted]:
     path = tmp_path / "jobs.jsonl"
     path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), encoding="utf-8")
-    return read_jobs(path, user, Settings(), lambda _key: known)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.submit(known)
+        return read_jobs(path, user, Settings(), ledger)
 
 
 def test_lines_become_jobs_with_a_seed_and_a_key_of_their_own(tmp_path: Path) -> None:
@@ -201,12 +203,14 @@ def test_a_line_that_cannot_work_is_refused_with_its_number(tmp_path: Path, chan
 
 
 def test_a_foreign_file_at_the_output_refuses_a_new_job_and_not_a_known_one(tmp_path: Path) -> None:
-    row = {"prompt": "a sun", "output": str(file(tmp_path / "sun.png", b"foreign"))}
+    row = {"prompt": "a sun", "output": str(tmp_path / "sun.png")}
+    known = read(tmp_path, row)
+    file(tmp_path / "sun.png", b"foreign")
     with pytest.raises(HalftoneError, match=r"sun\.png"):
         read(tmp_path, row)
-    assert len(read(tmp_path, row, known=True)) == 1
+    assert len(read(tmp_path, row, known=known)) == 1
     with pytest.raises(HalftoneError, match="earlier line"):
-        read(tmp_path, row, row, known=True)
+        read(tmp_path, row, row, known=known)
 
 
 def test_checks_of_a_library_name_what_they_leave_out(tmp_path: Path) -> None:

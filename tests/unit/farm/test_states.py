@@ -9,6 +9,7 @@ from halftone.farm.states import (
     Arrived,
     Cancelled,
     Failed,
+    Gone,
     Happening,
     Job,
     Leased,
@@ -56,6 +57,9 @@ PLACING = Job(key="a", state="placing", attempt=2, place="/a.png", digest="d")
         (Job(key="a", state="cancelled"), Again(), "waiting"),
         (Job(key="a", state="done"), Again(), None),
         (Job(key="a", state="done"), Lost(0), None),
+        (Job(key="a", state="done", place="/a.png", digest="d"), Gone(), "waiting"),
+        (WAITING, Gone(), None),
+        (Job(key="a", state="failed"), Gone(), None),
     ],
 )
 def test_transition(job: Job, happening: Happening, state: State | None) -> None:

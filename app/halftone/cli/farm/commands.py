@@ -1,17 +1,22 @@
 """The commands of the farm. All but `head` and `join` only read and write the ledger of this user on the head's machine."""
 
 import getpass
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halftone.cli.farm.status_command import keys_hint
 from halftone.cli.jobs.engine_and_log import kept_log
 from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
-from halftone.contract.errors import ErrorFacts, HalftoneError, sentence
 from halftone.settings.store import load
+
+if TYPE_CHECKING:
+    from halftone.farm.ledger import Wanted
+    from halftone.farm.serving import Settled
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
 CopyModels = Annotated[
@@ -69,21 +74,17 @@ def submit(
     from halftone.farm.jobs import read_jobs
     from halftone.farm.ledger import Ledger
 
-    path = Path(jobs).expanduser()
-    try:
-        with Ledger() as ledger:
-            wanted = read_jobs(path, user or getpass.getuser(), load(), lambda key: ledger.job(key) is not None)
-            if copy_models:
-                ledger.allow_copies(model for one in wanted for model in one.prints)
-            known = ledger.submit(wanted)
-    except FileNotFoundError as error:
-        raise HalftoneError("file-missing", path=str(path.absolute())) from error
-    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+    with Ledger() as ledger:
+        wanted = read_jobs(Path(jobs).expanduser(), user or getpass.getuser(), load(), ledger)
+        if copy_models:
+            ledger.allow_copies(model for one in wanted for model in one.prints)
+        known = ledger.submit(wanted)
+    _tell_filed(wanted, known, copies=copy_models, as_json=json)
 
 
 def check(
     all_: Annotated[bool, typer.Option("--all", help="Check every model of your folders.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="An existing folder for the reports.")] = ".",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="A folder for the reports.")] = ".",
     thorough: Annotated[bool, typer.Option("--thorough", help="Full pictures, several prompts and sizes.")] = False,
     user: User = None,
     copy_models: CopyModels = False,
@@ -105,73 +106,27 @@ def check(
         if copy_models:
             ledger.allow_copies(model for one in wanted for model in one.prints)
         known = ledger.submit(wanted)
-    _tell_filed(len(wanted) - len(known), len(known), as_json=json)
+    _tell_filed(wanted, known, copies=copy_models, as_json=json)
 
 
-def _tell_filed(filed: int, known: int, *, as_json: bool) -> None:
+def _tell_filed(wanted: "Sequence[Wanted]", known: Collection[str], *, copies: bool, as_json: bool) -> None:
+    filed = len(wanted) - len(known)
     if as_json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
-        put({"schema": SCHEMA, "submitted": filed, "known": known})
+        jobs = [{"key": one.job.key, "output": one.job.output, "known": one.job.key in known} for one in wanted]
+        put({"schema": SCHEMA, "submitted": filed, "known": len(known), "jobs": jobs})
         return
     told = _counted("{0} jobs were submitted.", filed, "1 job was submitted.")
-    say(told + (f" {_counted('{0} were known already.', known, '1 was known already.')}" if known else ""))
+    say(told + (f" {_counted('{0} were known already.', len(known), '1 was known already.')}" if known else ""))
+    if copies:
+        say("The head may copy their models to nodes that lack them.")
+    if filed:
+        say(keys_hint())
 
 
 def _counted(words: str, count: int, one: str) -> str:
     return one if count == 1 else words.format(count)
-
-
-def status(json: flags.Json = False) -> None:
-    """Show what is done, what waits and why, and the nodes."""
-    from halftone.farm.ledger import Ledger
-    from halftone.farm.window_jobs import head_runs
-
-    runs = head_runs()
-    with Ledger() as ledger:
-        counts, nodes, gone = ledger.counts(), ledger.nodes() if runs else {}, ledger.gone()
-        refused = ledger.refusals() if runs else ()
-        ended, waiting = ledger.in_state("failed", "aside"), ledger.in_state("waiting")
-    if json:
-        from halftone.cli.reports.json_objects import SCHEMA, put
-
-        ends = [{"key": job.key, "state": job.state, "why": _why(job.error)} for job in ended]
-        waits = [{"node": node, "kind": kind, "why": _why(error)} for node, kind, error in refused]
-        left = [{"node": node, "host": facts.host, "version": facts.version, "why": why} for node, (facts, why) in gone.items()]
-        put(
-            {
-                "schema": SCHEMA,
-                "head": runs,
-                "users": counts,
-                "nodes": sorted(nodes),
-                "gone": left,
-                "ended": ends,
-                "refused": waits,
-            }
-        )
-        return
-    for user, states in sorted(counts.items()):
-        say(f"{user}: " + ", ".join(f"{count} {state}" for state, count in states.items()))
-    for name, facts in nodes.items():
-        cards = ", ".join(f"{card.device.name} ({card.device.id})" for card in facts.cards)
-        say(f"Node {facts.host} ({name[:8]}, Halftone {facts.version}): {cards}")
-    for name, (facts, why) in gone.items():
-        known = f"{facts.host} ({name[:8]}, Halftone {facts.version})" if facts.host else name[:8]
-        say(f"Node {known} gets no jobs: {why}")
-    for node, kind, error in refused:
-        alike = [Path(job.output).name for job in waiting if job.kind == kind]
-        rest = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
-        say(f"{next(iter(alike), kind)}{rest} cannot run on node {node[:8]}: {_why(error)}")
-    for job in ended:
-        say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
-    if not counts:
-        say("No job was submitted yet.")
-    if not runs:
-        say(f"No head runs. To start one: {command_line('farm', 'head')}")
-
-
-def _why(error: ErrorFacts | None) -> str:
-    return "" if error is None else sentence(error)
 
 
 def cancel(
@@ -197,6 +152,7 @@ def cancel(
 
 def resume(
     again: Annotated[bool, typer.Option("--again", help="Also try what failed, was set aside or was cancelled.")] = False,
+    remake: Annotated[bool, typer.Option("--remake", help="Also make pictures again that are gone or were changed.")] = False,
     json: flags.Json = False,
 ) -> None:
     """Put the ledger in order after a head that ended, and check every finished file.
@@ -205,17 +161,30 @@ def resume(
     """
     from halftone.farm.serving import settled
 
-    found = settled(again=again)
+    found = settled(again=again, remake=remake)
     if json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         put({"schema": SCHEMA, **found._asdict()})
     else:
-        say(_counted("{0} unfinished files were there already.", found.there, "1 unfinished file was there already."))
-        say(_counted("{0} jobs wait again.", found.lost, "1 job waits again."))
-        say(_counted("{0} jobs are tried again.", found.again, "1 job is tried again."))
-        for key in found.taken:
-            say(f"{key} is not tried again: a job that is not done has its output.", err=True)
-        for path in found.unsound:
-            say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+        _say_settled(found)
     raise typer.Exit(1 if found.unsound else 0)
+
+
+def _say_settled(found: "Settled") -> None:
+    for count, many, one in (
+        (found.there, "{0} unfinished files were there already.", "1 unfinished file was there already."),
+        (found.lost, "{0} jobs wait again.", "1 job waits again."),
+        (found.again, "{0} jobs are tried again.", "1 job is tried again."),
+        (found.remade, "{0} pictures are made again.", "1 picture is made again."),
+    ):
+        if count:
+            say(_counted(many, count, one))
+    for key in found.taken:
+        say(f"{key} is not tried again: a job that is not done has its output.", err=True)
+    for path in found.unsound:
+        say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+    if found.unsound:
+        say(f"To make such pictures again: {command_line('farm', 'resume', '--remake')}", err=True)
+    if not any(found):
+        say("Nothing was to be put in order.")

@@ -3,6 +3,7 @@
 import typer
 
 from halftone.cli.farm import commands
+from halftone.cli.farm.status_command import status
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.help import Command, Group
 
@@ -21,7 +22,7 @@ def farm() -> typer.Typer:
         ("join", commands.join, ("192.0.2.1:6379", "--token-file", "farm.token")),
         ("submit", commands.submit, ("jobs.jsonl",)),
         ("check", commands.check, ("--all", "--output", "reports")),
-        ("status", commands.status, ()),
+        ("status", status, ("--jobs",)),
         ("cancel", commands.cancel, ("--all",)),
         ("resume", commands.resume, ("--again",)),
     ):
