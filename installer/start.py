@@ -128,6 +128,7 @@ def pass_on(words: Sequence[str]) -> int | None:
     if choice.damaged:
         what = f"version {os.path.basename(choice.path)}" if choice.path else "the package's own version"
         sys.stderr.write(f"An update is damaged ({choice.damaged}); Halftone starts {what}: update again.\n")
+        os.environ[versions.DAMAGED] = choice.damaged  # for the window: from a menu nobody reads the line
     if not choice.path:
         return None
     launcher = os.path.join(choice.path, "installer", "launch.py")

@@ -19,6 +19,9 @@ RECORD: Final = "halftone-version.json"
 PACKAGE: Final = "HALFTONE_PACKAGE"
 """Names the folder of the package to the version that it starts."""
 
+DAMAGED: Final = "HALFTONE_DAMAGED"
+"""Names a version that cannot start, and its damaged file, to the program that starts in its place."""
+
 
 class Row(NamedTuple):
     """A file as an update wrote it. changed: its time in nanoseconds."""

@@ -131,7 +131,7 @@ def _up_to_date(place: Here, error: UpdateError, *, as_json: bool) -> int:
     if as_json:
         _put({"found": None, "current": place.current or place.own, "installed": False})
     else:
-        _say(error)
+        _say(str(error))
     return 0
 
 

@@ -247,6 +247,15 @@ def test_a_damaged_version_gives_way_to_the_older_one_and_then_to_the_package(
     assert "Halftone starts the package's own version" in done.stderr
 
 
+def test_the_program_knows_that_it_runs_in_the_place_of_a_damaged_version(twice: Package, tmp_path: Path) -> None:
+    package = twice.copy(tmp_path)
+    words = ("python", "-c", "import os; print(os.environ.get('HALFTONE_DAMAGED'))")
+    assert package.start(*words).stdout == "None\n"
+    for version in ("0.3.0", "0.2.0"):
+        (package.versions / version / "app/halftone/deep/er.py").unlink()
+        assert package.start(*words).stdout == "0.3.0: app/halftone/deep/er.py\n"
+
+
 def test_a_damaged_version_gives_way_where_nobody_reads_the_line(twice: Package, tmp_path: Path) -> None:
     """As with pythonw, which has no stderr."""
     package = twice.copy(tmp_path)

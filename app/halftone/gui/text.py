@@ -194,6 +194,10 @@ def notice_message(notice: Notice) -> Message:
             ),
             actions=(Act("choose-folder", tr("Choose folder…")), Act("retry", tr("Try again"))),
         )
+    if notice.kind == "update-damaged":
+        again = tr("Halftone started a version that is whole. Install the update again.")
+        mend = (Act("update", tr("Check for updates")),)
+        return Message("warn", tr("An update is damaged: {0}.", *notice.facts[:1]), again, actions=mend, lasting=True)
     return _short_notice(notice)
 
 

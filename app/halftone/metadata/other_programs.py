@@ -267,8 +267,13 @@ def _fooocus(values: Values) -> Parameters:
     again = {name: str(value).split(" : ") for name, value in values.items() if _FOOOCUS_LORA.fullmatch(name)}
     loras = loras or [(one[0], one[1]) for one in again.values() if len(one) == 2]
     kept = {name: value for name, value in values.items() if name not in again or len(again[name]) != 2}
+    switch, steps = (number_in(values.get(name)) for name in ("overwrite_switch", "steps"))
+    if switch:
+        del kept["overwrite_switch"]
     if values.get("refiner_model") in (None, *NOTHING):
         kept.pop("refiner_switch", None)
+    elif switch > 0 and steps > 0:  # a step, in the place of the share
+        kept["refiner_switch"] = round(switch / steps, 6)
     return read_values(_FOOOCUS, kept, size_text(width, height), loras)
 
 

@@ -26,12 +26,13 @@ from halftone.contract.parameters import check_range
 from halftone.contract.request import Start, split_sampler
 from halftone.contract.vocabulary import MaskedContent, Resize
 from halftone.contract.wording import Words
+from halftone.health.pictures.refiners import share_of_a1111
 from halftone.health.pictures.requests import check_multiple
 from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.samplers import SOLVER_OPTIONS, sampler_called
 from halftone.metadata.control_units import without_hash
-from halftone.metadata.parameters import number_text
+from halftone.metadata.parameters import BY_STEPS, number_text
 from halftone.metadata.reading import SYNTAX, Parameters
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     emphasis: Literal["Original", "No norm", "Ignore", "None"] | None = None
     always_discard_next_to_last_sigma: bool | None = None
     sd_noise_schedule: Literal["Default", "Zero Terminal SNR"] | None = None
+    refiner_switch_by_sample_steps: bool | None = None
 
 
 class Asked(msgspec.Struct, kw_only=True):
@@ -205,6 +207,17 @@ def parameters_of(asked: Asked) -> Parameters:
     return Parameters(prompt=asked.prompt, negative=asked.negative_prompt, fields=dict(_fields(asked)))
 
 
+def _switch(asked: Asked) -> Iterator[tuple[str, str]]:
+    """Where the refiner begins."""
+    at, by_steps = asked.refiner_switch_at, asked.override_settings.get("refiner_switch_by_sample_steps")
+    if at is not None and by_steps and asked.steps:
+        at = share_of_a1111(at, asked.steps, asked.denoising_strength if isinstance(asked, AskedFromPicture) else None)
+    if at is not None:
+        yield "Refiner switch at", number_text(at)
+    if by_steps:
+        yield BY_STEPS, "True"
+
+
 def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
     settings = asked.override_settings
     yield from _numbers(asked)
@@ -224,8 +237,7 @@ def _fields(asked: Asked) -> Iterator[tuple[str, str]]:
         yield "VAE", str(vae)
     if asked.refiner_checkpoint and asked.refiner_checkpoint != "None":
         yield "Refiner", asked.refiner_checkpoint
-        if asked.refiner_switch_at is not None:
-            yield "Refiner switch at", f"{asked.refiner_switch_at:g}"
+        yield from _switch(asked)
     if asked.enable_hr:
         yield from _second_pass(asked)
 

@@ -128,6 +128,7 @@ class Session:
             self.library.start()
         self.models.refresh()
         self.kept.begin()
+        self.updates.begin()
 
     def restart(self) -> None:
         """Start the worker again after it was given up, or while it does not get ready; the queue continues."""

@@ -101,6 +101,7 @@ NoticeKind = Literal[
     "not-serving",
     "no-farm",
     "not-farmed",
+    "update-damaged",
 ]
 
 

@@ -1,7 +1,8 @@
 """Looks for an update and installs it, each when it is asked for: `halftone update` in a process of its own does both."""
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 import msgspec
 
 from halftone.contract.wording import Words
-from halftone.session.events import Replaced
+from halftone.session.events import Noted, Replaced
 from halftone.session.ports import Commands, Finished
 from halftone.session.store import Store
 from halftone.session.update_state import REASONS, Offer, Step, Updating, ended_early, refusal
@@ -40,6 +41,8 @@ class _Came(msgspec.Struct):
 
 
 _NOTHING: Final = Updating()
+_DAMAGED: Final = "HALFTONE_DAMAGED"
+"""The launcher names in it an update that could not start (`installer.versions`)."""
 
 
 class Updates:
@@ -48,6 +51,11 @@ class Updates:
         self._commands = commands
         self._kill: Callable[[], object] | None = None
         store.subscribe(lambda state: state.settings.update_source, lambda _place: self._forget())
+
+    def begin(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Say that this version runs in the place of a newer one that is damaged."""
+        if damaged := environ.get(_DAMAGED):
+            self._store.take(Noted(kind="update-damaged", facts=(damaged,)))
 
     def _forget(self) -> None:
         """What was found at another place is no offer any more."""

@@ -6,10 +6,12 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 from tests.gui.health import kit
+from tests.gui.stage import Stage
 
 from halftone.gui.settings.settings_page import SettingsPage
 from halftone.gui.settings.typed_controls import SourceControl
 from halftone.gui.settings.updates_section import UpdatesSection
+from halftone.gui.text import notice_message
 from halftone.session.events import Replaced
 from halftone.session.update_state import Offer, Updating, refusal
 
@@ -101,3 +103,19 @@ def test_the_page_knows_that_these_are_sources(qtbot: QtBot) -> None:
     section = page.section("Updates")
     assert isinstance(section, UpdatesSection)
     assert "git pull" in section.state.text()
+
+
+def test_a_damaged_update_is_said_and_leads_to_the_updates(qtbot: QtBot) -> None:
+    stage = Stage(qtbot)
+    try:
+        stage.controller.session.updates.begin({"HALFTONE_DAMAGED": "0.3.0: app/x.py"})
+        notice = stage.controller.state.notices[-1]
+        message = notice_message(notice)
+        assert message.title == "An update is damaged: 0.3.0: app/x.py."
+        stage.workspace.act(notice, message.actions[0].key)
+        page = stage.workspace.page("settings")
+        assert isinstance(page, SettingsPage)
+        assert page.nav["Updates"].isChecked()
+        stage.wait(lambda: stage.controller.state.updating.stage == "failed")  # these are sources
+    finally:
+        stage.close()

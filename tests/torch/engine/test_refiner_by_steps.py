@@ -8,7 +8,8 @@ import pytest
 import torch
 from diffusers import EulerDiscreteScheduler
 from PIL import Image
-from tests.helpers.engine_runs import generate
+from tests.helpers.engine_runs import generate, pixels
+from tests.torch.engine.test_refiner import Failing
 from tests.torch.engine.test_solver_scheduler import OWN, SHAPE, output
 
 from halftone.contract.errors import HalftoneError, remedy, sentence
@@ -20,6 +21,7 @@ from halftone.engine.sampling.samplers import make_scheduler
 from halftone.engine.sampling.sigma_schedules import SCHEDULES
 from halftone.engine.service import DiffusersEngine
 from halftone.health.pictures.imported_settings import Known, import_settings
+from halftone.health.pictures.unfinished_pictures import read_kept
 from halftone.library.models import describe
 from halftone.metadata.comfy import parameters_of
 
@@ -81,6 +83,19 @@ def test_a_start_picture_leaves_out_steps_of_the_base(
     with pytest.raises(HalftoneError) as caught:
         refined(engine, models, refiner, sampler="Heun Karras", at=0.4, **begun)
     assert "none would be left for the base model" in sentence(caught.value.as_facts())
+
+
+def test_the_refiner_continues_where_it_was_stopped(engine: DiffusersEngine, models: dict[str, Path], refiner: Path) -> None:
+    asked: dict[str, Any] = {"sampler": "Heun Karras", "at": 0.6, "precision": "float16"}
+    whole, _ = refined(engine, models, refiner, emit=Failing(engine, 1), **asked)
+    left, _ = refined(engine, models, refiner, emit=Failing(engine, 1), on_black="stop", **asked)
+    (stopped,) = left.images
+    assert stopped.latents is not None
+    assert read_kept(Path(stopped.latents)).in_pass == 2
+    fresh = DiffusersEngine()
+    again, _ = generate(fresh, models["sdxl"], "float16", emit=Failing(fresh, 0), resume_latents=stopped.latents)
+    assert (pixels(again) == pixels(whole)).all()
+    assert [one.steps for one in again.images[0].passes] == [12, 7]
 
 
 def made(name: str, part: tuple[int, int] | None = None) -> Any:

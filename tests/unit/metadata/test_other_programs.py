@@ -337,6 +337,8 @@ def _of(program: str, more: dict[str, Any]) -> Parameters:
         ("Fooocus", {"lora_combined_1": "offset : 0.1"}, {}),
         ("Fooocus", {"lora_combined_1": "a strange text"}, {"lora_combined_1": "a strange text"}),
         ("Fooocus", {"refiner_model": "fine"}, {"Refiner": "fine", "Refiner switch at": "0.5"}),
+        ("Fooocus", {"refiner_model": "fine", "overwrite_switch": 12}, {"Refiner": "fine", "Refiner switch at": "0.4"}),
+        ("Fooocus", {"overwrite_switch": 12}, {}),
         ("NovelAI", {"noise": 0.2, "extra_noise_seed": 9, "add_original_image": True, "n_samples": 1}, {}),
         (
             "NovelAI",

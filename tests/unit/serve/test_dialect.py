@@ -41,6 +41,20 @@ from halftone.serve.dialect import (
         ({"override_settings": {"sd_vae": "fine.safetensors"}}, {"VAE": "fine.safetensors"}),
         ({"refiner_checkpoint": "r", "refiner_switch_at": 0.8}, {"Refiner": "r", "Refiner switch at": "0.8"}),
         (
+            {
+                "steps": 20,
+                "refiner_checkpoint": "r",
+                "refiner_switch_at": 0.81,
+                "override_settings": {"refiner_switch_by_sample_steps": True},
+            },
+            {
+                "Steps": "20",
+                "Refiner": "r",
+                "Refiner switch at": "0.85",  # at the 17th of 20 steps, as A1111 counts
+                "Refiner switch by sampling steps": "True",
+            },
+        ),
+        (
             {"enable_hr": True, "denoising_strength": 0.5, "hr_second_pass_steps": 6, "hr_scale": 1.5},
             {"Hires upscale": "1.5", "Hires upscaler": "Latent", "Hires steps": "6", "Denoising strength": "0.5"},
         ),

@@ -141,6 +141,15 @@ def test_cancel_kills_and_keeps_the_offer() -> None:
     assert desk.commands.killed == [1, 2, 3]
 
 
+def test_a_damaged_update_is_noted_at_the_start() -> None:
+    desk = with_source()
+    desk.session.updates.begin({})
+    assert desk.session.state.notices == ()
+    desk.session.updates.begin({"HALFTONE_DAMAGED": "0.3.0: app/x.py"})
+    (notice,) = desk.session.state.notices
+    assert (notice.kind, notice.facts) == ("update-damaged", ("0.3.0: app/x.py",))
+
+
 def test_another_source_drops_the_offer() -> None:
     desk = found()
     desk.session.settings.update(msgspec.structs.replace(desk.session.state.settings, update_source="/elsewhere"))

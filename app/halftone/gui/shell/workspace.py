@@ -449,12 +449,23 @@ class Workspace(QObject):
                 cast("TrainPage", self.page("train")).form.ask_output()
             case "choose-folder":
                 self._choose_pictures_folder(notice)
-            case "health" | "farm":
-                self._go("health") if key == "health" else self.show_guide("farm")
+            case "health" | "farm" | "update":
+                self._lead_to(key)
             case "try-fp16":
                 self._on_create(self.create_page.try_in_fp16)
             case _:
                 _log.warning("a message has no action %s", key)
+
+    def _lead_to(self, key: str) -> None:
+        match key:
+            case "health":
+                self._go("health")
+            case "farm":
+                self.show_guide("farm")
+            case _:
+                self._go("settings")
+                cast("SettingsPage", self.page("settings")).show_section("Updates")
+                self.controller.session.updates.check()
 
     def _copy(self, error: ErrorFacts | None) -> None:
         controller = self.controller
