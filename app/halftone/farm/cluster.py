@@ -30,6 +30,11 @@ from halftone.settings.private import private_folder
 LOOPBACK: Final = "127.0.0.1"
 _OPTIONS: Final = "HALFTONE_FARM_WORKER_OPTIONS"
 _START_SECONDS: Final = 120.0
+_LEFT_SECONDS: Final = 2.0
+_ASKED_TO_END: Final = 1
+"""EXPECTED_TERMINATION of Ray's NodeDeathInfo (src/ray/protobuf/common.proto)."""
+
+log = logging.getLogger(__name__)
 
 
 class StartStopped(Exception):  # noqa: N818 - it is no error: the user asked for it
@@ -152,6 +157,7 @@ class _RayNode:
 
         made: Any = ray.remote(NodeActor)
         here = NodeAffinitySchedulingStrategy(node_id=name, soft=False)
+        self.name = name
         self.ended = False
         self._actor: Any = made.options(
             num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={RESOURCE: 1}, scheduling_strategy=here
@@ -164,7 +170,8 @@ class _RayNode:
             return await getattr(self._actor, method).remote(*arguments)
         except RayError as error:
             self.ended = self.ended or isinstance(error, RayActorError)
-            raise NodeGoneError(str(error).partition("\n")[0]) from error
+            log.info("node %s: %s", self.name, error)
+            raise NodeGoneError(left=await asyncio.to_thread(_left, self.name)) from error
 
     async def describe(self) -> NodeFacts:
         return read_facts(await self._call("describe"))
@@ -190,6 +197,19 @@ class _RayNode:
 
     async def close(self) -> None:
         await self._call("close")
+
+
+def _left(name: str) -> bool:
+    """Whether a node that does not answer was asked to end, by Ctrl+C for instance: then it said so before."""
+    import ray  # pyright: ignore[reportMissingImports]
+
+    until = time.monotonic() + _LEFT_SECONDS
+    while True:
+        known: list[dict[str, Any]] = ray.nodes()
+        gone = next((one for one in known if one["NodeID"] == name and not one["Alive"]), None)
+        if gone is not None or time.monotonic() > until:
+            return gone is not None and gone.get("DeathReason") == _ASKED_TO_END
+        time.sleep(0.1)
 
 
 class NodeActor:
