@@ -46,6 +46,8 @@ class Cuttable:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.cut = False
+        self.leaves = False
+        """Whether it is cut because its user wants that."""
         self.flowing = asyncio.Event()
         self.flowing.set()
         self.told: list[Told] = []
@@ -72,12 +74,12 @@ class Cuttable:
     async def receive(self, piece: Piece) -> ErrorFacts | None:
         arrived = self.spoils(piece)
         if self.cut:
-            raise NodeGoneError("cut off")
+            raise NodeGoneError(left=self.leaves)
         return await self.node.receive(arrived)
 
     async def begin(self, card: str, tasks: tuple[Task, ...]) -> None:
         if self.cut:
-            raise NodeGoneError("cut off")
+            raise NodeGoneError(left=self.leaves)
         if self.pauses:
             self.flowing.clear()
         await self.node.begin(card, tasks)
@@ -86,7 +88,7 @@ class Cuttable:
         told = await self.node.take(seconds)
         await self.flowing.wait()
         if self.cut:
-            raise NodeGoneError("cut off")
+            raise NodeGoneError(left=self.leaves)
         self.told += told
         if told and self.garbles:
             self.garbles = False
@@ -95,7 +97,7 @@ class Cuttable:
 
     def __getattr__(self, name: str) -> object:
         if self.cut:
-            raise NodeGoneError("cut off")
+            raise NodeGoneError(left=self.leaves)
         return getattr(self.node, name)
 
 

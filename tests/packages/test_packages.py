@@ -466,14 +466,13 @@ def test_windows_takes_no_folder_that_holds_files_of_the_user(wine: Wine, tmp_pa
     assert wine.registry() == before
 
 
-def holder(folder: Path, installed: str) -> Path:
-    """Build a program that holds the file old.py open for some seconds, as Windows does with programs that run."""
-    held = rf'FileOpen $0 "C:\{installed}\app\old.py" a' + '\nFileOpen $1 "C:\\held" w'
+def hold(folder: Path, held: str) -> str:
+    """Lines that hold a file open for some seconds, as Windows does with a program that runs, and go on once it is held."""
     head = "Unicode true\nTarget amd64-unicode\nSilentInstall silent\nRequestExecutionLevel user\nOutFile holder.exe\n"
-    script = f"{head}Section\n{held}\nSleep 6000\nSectionEnd\n"
+    script = f'{head}Section\nFileOpen $0 "{held}" a\nFileOpen $1 "C:\\held" w\nFileClose $1\nSleep 6000\nSectionEnd\n'
     (folder / "holder.nsi").write_text(script, encoding="ascii")
     subprocess.run(("makensis", "-V1", "holder.nsi"), cwd=folder, check=True)
-    return folder / "holder.exe"
+    return f"del C:\\held\nstart {windows_path(folder / 'holder.exe')}\n:wait\nif not exist C:\\held goto wait"
 
 
 @needs("makensis", "wine", "wineserver")
@@ -486,8 +485,15 @@ def test_a_windows_install_that_fails_says_so_and_can_be_repeated(wine: Wine, tm
     before = wine.registry()
     wine.run(rf"{old} /S /D=C:\H")
     whole = below(target)
-    hold = f"start {windows_path(holder(tmp_path, target.name))}\n:wait\nif not exist C:\\held goto wait"
-    wine.run(f"{hold}\n{new} /S", status=2)
+    (home,) = wine.prefix.glob("drive_c/users/*/AppData/Local")
+    env = home / "halftone-launcher" / "package" / "env-00000001"
+    env.mkdir(parents=True)
+    (env / places.IN_USE).touch()
+    places.make_current(str(env.parent), str(env))
+    running = rf"$LOCALAPPDATA\halftone-launcher\package\env-00000001\{places.IN_USE}"
+    wine.run("\n".join((hold(tmp_path, running), f"{new} /S")), status=2)
+    assert below(target) == whole, "a Halftone that runs keeps its files"
+    wine.run("\n".join((hold(tmp_path, r"C:\H\app\old.py"), f"{new} /S")), status=2)
     assert below(target) >= {"app/old.py", "uninstall.exe"}, "what is in use can be uninstalled later"
     (target / "app/new.py").mkdir()  # Nothing can be written there, as where another program holds the file.
     wine.run(f"{new} /S", status=2)

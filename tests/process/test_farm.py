@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.helpers.farms import head, lines, nodes, submit, until, until_over
+from tests.helpers.farms import Cuttable, head, lines, nodes, submit, until, until_over
 from tests.helpers.scripted import ENGINE, AnyAction, Crash, Fail, Picture, Touch, Wait, environment
 from tests.helpers.workers import Worker, paint
 
@@ -86,6 +86,30 @@ def test_a_job_that_ends_two_workers_is_set_aside_by_name(
     assert job.error is not None
     assert (job.deaths, job.error.code) == (2, "worker-lost")
     assert not (tmp_path / "j01.png").exists()
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_node_whose_user_takes_it_out_blames_no_job(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    play(monkeypatch, {f"j00@{number}": [Wait(path=str(tmp_path / "never"))] for number in (1, 2)})
+    submit(ledger, lines(tmp_path, 1))
+
+    async def run() -> None:
+        async with nodes(3, "--engine", ENGINE) as all_:
+            there: dict[str, Cuttable] = {}
+            made = asyncio.create_task(until_over(head(ledger, there)))
+            for name, node in list(all_.items())[:2]:
+                there[name] = node
+                await until(lambda node=node: node.told, made)
+                node.leaves, node.cut = leaves, True
+                await until(lambda: not ledger.in_state("leased"), made)
+                assert (len(ledger.gone()) == 0) == leaves
+            there["node 2"] = all_["node 2"]
+            await made
+
+    asyncio.run(run())
+    assert states(ledger) == {"j00": "done" if leaves else "aside"}
 
 
 def test_a_full_disk_of_a_node_pauses_the_card_and_sets_the_job_aside(

@@ -24,8 +24,8 @@ from tests.helpers.writing import recorder
 
 from halftone.client.command import worker_environment
 from halftone.contract.request import Numerics
-from halftone.farm.cluster import RayProcess
 from halftone.farm.ledger import Ledger
+from halftone.farm.ray_process import RayProcess
 from halftone.farm.tokens import environment, token_file
 from halftone.farm.turns import lease_size
 
@@ -149,6 +149,18 @@ def test_a_head_that_is_stopped_while_ray_starts_leaves_nothing(tmp_path: Path) 
     assert "head runs" not in (tmp_path / "head.log").read_text()
 
 
+def test_a_head_that_is_killed_takes_its_ray_along_and_begins_again_at_its_port(tmp_path: Path) -> None:
+    with head(tmp_path / "head.log") as (process, address):
+        began = [one.pid for one in processes(process.pid)]
+        assert len(began) > 2
+        process.kill()
+        process.wait()
+        port = address.rpartition(":")[2]
+        with head(tmp_path / "again.log", "--port", port) as (_, there):
+            assert there == address
+            assert [pid for pid in began if not ends(pid, 30.0)] == []
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_log_of_a_ray_that_did_not_start_is_kept_where_an_error_names_it(kept: bool) -> None:
     process = RayProcess(("--no-such-option",), token_file(), loopback=True, works=False)
@@ -178,14 +190,14 @@ def test_a_node_that_is_killed_costs_nothing_but_its_leases(tmp_path: Path) -> N
         submit(ledger, path)
         assert until(lambda: len(ledger.in_state("done")) >= PICTURES * 2 // 5, process)
         held = {owner: len(ledger.held(owner)) for owner in ledger.nodes()}
-        for one in reversed(processes(nodes[1].pid)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+        gone = [one.pid for one in processes(nodes[1].pid)]
+        nodes[1].kill()
         assert until(ledger.is_over, process), (tmp_path / "head.log").read_text()
         outcomes = Counter(one.outcome for one in ledger.attempts())
         losers = {one.owner for one in ledger.attempts() if one.outcome != "done"}
         print(f"{PICTURES} pictures, {outcomes.total()} attempts: {dict(outcomes)}; held when the node was killed: {held}")
         assert ledger.counts() == {"ann": {"done": PICTURES}}
+        assert [pid for pid in gone if not ends(pid, 60.0)] == [], "they end with their parent"
     assert outcomes["done"] == PICTURES
     assert len(losers) <= 1, "only the dead node lost anything"
     between = lease_size(PICTURES, 2)

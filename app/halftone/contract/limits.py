@@ -33,14 +33,3 @@ SCALE_RANGE: Final = (1.0, 8.0)
 """Factors by which a picture may be enlarged."""
 REFINER_AT_RANGE: Final = (0.01, 0.99)
 """The share of the steps after which a refiner takes over."""
-
-
-def seed_after(seed: int, count: int) -> int:
-    """The seed so many pictures later; the first one follows the last one."""
-    return (seed + count) % (SEED_RANGE[1] + 1)
-
-
-def seed_in(text: str) -> int | None:
-    """The seed that a picture of any program names, None where it names no possible one."""
-    digits = text if text.isdecimal() and len(text) <= len(str(SEED_RANGE[1])) else ""
-    return int(digits) if digits and int(digits) <= SEED_RANGE[1] else None

@@ -44,6 +44,17 @@ _WAYS: Final = (
 """How dynamic thresholding changes a scale over the steps."""
 
 
+def seed_after(seed: int, count: int) -> int:
+    """The seed so many pictures later; the first one follows the last one."""
+    return (seed + count) % (SEED_RANGE[1] + 1)
+
+
+def seed_in(text: str) -> int | None:
+    """The seed that a picture of any program names, None where it names no possible one."""
+    digits = text if text.isdecimal() and len(text) <= len(str(SEED_RANGE[1])) else ""
+    return int(digits) if digits and int(digits) <= SEED_RANGE[1] else None
+
+
 def check_range(name: Words | str, value: float, allowed: tuple[float, float]) -> None:
     """Raise HalftoneError value-out-of-range."""
     low, high = allowed

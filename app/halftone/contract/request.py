@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from halftone.contract.limits import seed_after
+from halftone.contract.parameters import seed_after
 from halftone.contract.preprocessors import NONE, PREPROCESSORS
 from halftone.contract.vocabulary import (
     POCKET,

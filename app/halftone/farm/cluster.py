@@ -3,13 +3,10 @@
 import asyncio
 import contextlib
 import errno
-import importlib.util
 import logging
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,112 +16,25 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from halftone.client.command import worker_environment
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.wording import Words
 from halftone.farm.copying import Piece
 from halftone.farm.node import Node
 from halftone.farm.prints import ModelPrint
+from halftone.farm.ray_process import FOLDER, RESOURCE, THREADS, FormerRay, RayProcess
 from halftone.farm.talk import NodeFacts, NodeGoneError, NodePort, Task, Told, read_facts
 from halftone.farm.tokens import environment
+from halftone.settings.places import data_dir
+from halftone.settings.private import private_folder
 
 LOOPBACK: Final = "127.0.0.1"
-_RESOURCE: Final = "halftone"
-"""Ray's name for a place where one node of the farm may run."""
-_THREADS: Final = "HALFTONE_FARM_OMP_NUM_THREADS"
-"""OMP_NUM_THREADS as the user set it: Ray sets its own in every process that it starts."""
 _OPTIONS: Final = "HALFTONE_FARM_WORKER_OPTIONS"
-_STORE_BYTES: Final = 200_000_000
-"""Ray's memory for results that are on their way."""
 _START_SECONDS: Final = 120.0
-_LEAVE_SECONDS: Final = 40.0
-_LAST_CHARACTERS: Final = 800
-_ANY_PORT: Final = (
-    "--min-worker-port=0",
-    "--max-worker-port=0",
-    "--dashboard-agent-listen-port=0",
-    "--dashboard-agent-grpc-port=0",
-    "--metrics-export-port=0",
-    "--runtime-env-agent-port=0",
-)
-"""Several nodes may run on one machine."""
+_LEFT_SECONDS: Final = 2.0
+_ASKED_TO_END: Final = 1
+"""EXPECTED_TERMINATION of Ray's NodeDeathInfo (src/ray/protobuf/common.proto)."""
 
 log = logging.getLogger(__name__)
-
-
-def check_ray() -> Path:
-    """Ray's command line. Raises HalftoneError farm-no-ray where Ray is not installed."""
-    if importlib.util.find_spec("ray") is None:  # not imported yet: it reads its environment when it is
-        raise HalftoneError("farm-no-ray", detail=Words("there is no module named {0}", ("ray",)))
-    command = Path(sys.executable).with_name("ray")
-    if not command.exists():
-        raise HalftoneError("farm-no-ray", detail=Words("{0} is missing", (str(command),)))
-    return command
-
-
-class RayProcess:
-    """`ray start --block` in a process of its own, which takes all that it started with it. log: what it prints."""
-
-    def __init__(self, arguments: tuple[str, ...], token: Path, *, loopback: bool, works: bool) -> None:
-        command = check_ray()
-        descriptor, log_file = tempfile.mkstemp(prefix="halftone-farm-", suffix=".log")
-        self.log = Path(log_file)
-        resources = ("--resources", msgspec.json.encode({_RESOURCE: 1}).decode()) if works else ()
-        base = worker_environment(environment(token, loopback=loopback))
-        base[_THREADS] = os.environ.get("OMP_NUM_THREADS", "")
-        with os.fdopen(descriptor, "wb") as output:
-            self._process = subprocess.Popen(
-                [
-                    str(command),
-                    "start",
-                    *arguments,
-                    "--num-cpus=1",
-                    "--num-gpus=0",
-                    f"--object-store-memory={_STORE_BYTES}",
-                    *resources,
-                    *_ANY_PORT,
-                    "--disable-usage-stats",
-                    "--block",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=base,
-                start_new_session=True,
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def ended(self) -> int | None:
-        """The exit code, None while it runs."""
-        return self._process.poll()
-
-    def wait(self) -> int:
-        return self._process.wait()
-
-    def said(self) -> str:
-        """The end of what it printed."""
-        return self.log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:].strip()
-
-    def end(self) -> None:
-        """Ask it to end."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
-
-    def leave(self, *, keep_log: bool = False) -> None:
-        """End it with all its processes. keep_log: an error names it."""
-        self.end()
-        try:
-            self._process.wait(_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            log.warning("Ray did not leave in time; killing it")
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # its own session: only what it started
-        self._process.wait()
-        if not keep_log:
-            self.log.unlink(missing_ok=True)
 
 
 class StartStopped(Exception):  # noqa: N818 - it is no error: the user asked for it
@@ -133,7 +43,7 @@ class StartStopped(Exception):  # noqa: N818 - it is no error: the user asked fo
 
 class Cluster:
     """Ray on the head. address: of this machine for other nodes; works: whether the head is a node, too; stopping: looked at
-    while it starts. Enter it to start; raises HalftoneError farm-start, and StartStopped.
+    while it starts. No other head of this user may run. Enter it to start; raises HalftoneError farm-start, and StartStopped.
     """
 
     def __init__(
@@ -147,10 +57,12 @@ class Cluster:
     ) -> None:
         self._token = token
         self._host = address
+        self._former = FormerRay(private_folder(data_dir() / "farm") / "ray")
+        self._former.end()  # it may still have the port
         self._port = free_port(address, port)
         self._works = works
         self._stopping = stopping
-        self._folder = Path(tempfile.mkdtemp(prefix="halftone-farm-", dir="/tmp"))  # Ray's sockets need a short path
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER, dir="/tmp"))  # Ray's sockets need a short path
         self._process: RayProcess | None = None
         self._ports: dict[str, _RayNode] = {}
 
@@ -179,6 +91,7 @@ class Cluster:
             "--include-dashboard=false",
             f"--temp-dir={self._folder}",
         )
+        self._former.keep(self._folder)
         self._process = RayProcess(arguments, self._token, loopback=loopback, works=self._works)
         until = time.monotonic() + _START_SECONDS
         while not _answers(self._host, self._port):
@@ -213,13 +126,14 @@ class Cluster:
         if self._process is not None:
             self._process.leave(keep_log=keep_log)
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._former.forget()
 
     async def nodes(self) -> Mapping[str, NodePort]:
         """The nodes that live; an actor is started on each new one, and where the last one ended."""
         import ray  # pyright: ignore[reportMissingImports]
 
         known: list[dict[str, Any]] = await asyncio.to_thread(ray.nodes)
-        alive = [one["NodeID"] for one in known if one["Alive"] and one["Resources"].get(_RESOURCE)]
+        alive = [one["NodeID"] for one in known if one["Alive"] and one["Resources"].get(RESOURCE)]
         for name in alive:
             if name not in self._ports or self._ports[name].ended:
                 self._ports[name] = _RayNode(name)
@@ -243,9 +157,10 @@ class _RayNode:
 
         made: Any = ray.remote(NodeActor)
         here = NodeAffinitySchedulingStrategy(node_id=name, soft=False)
+        self.name = name
         self.ended = False
         self._actor: Any = made.options(
-            num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={_RESOURCE: 1}, scheduling_strategy=here
+            num_cpus=0, max_restarts=0, max_task_retries=0, max_concurrency=16, resources={RESOURCE: 1}, scheduling_strategy=here
         ).remote()
 
     async def _call(self, method: str, *arguments: object) -> bytes:
@@ -255,7 +170,8 @@ class _RayNode:
             return await getattr(self._actor, method).remote(*arguments)
         except RayError as error:
             self.ended = self.ended or isinstance(error, RayActorError)
-            raise NodeGoneError(str(error).partition("\n")[0]) from error
+            log.info("node %s: %s", self.name, error)
+            raise NodeGoneError(left=await asyncio.to_thread(_left, self.name)) from error
 
     async def describe(self) -> NodeFacts:
         return read_facts(await self._call("describe"))
@@ -283,11 +199,24 @@ class _RayNode:
         await self._call("close")
 
 
+def _left(name: str) -> bool:
+    """Whether a node that does not answer was asked to end, by Ctrl+C for instance: then it said so before."""
+    import ray  # pyright: ignore[reportMissingImports]
+
+    until = time.monotonic() + _LEFT_SECONDS
+    while True:
+        known: list[dict[str, Any]] = ray.nodes()
+        gone = next((one for one in known if one["NodeID"] == name and not one["Alive"]), None)
+        if gone is not None or time.monotonic() > until:
+            return gone is not None and gone.get("DeathReason") == _ASKED_TO_END
+        time.sleep(0.1)
+
+
 class NodeActor:
     """The node's end of `_RayNode`: runs in a process that Ray starts. Its worker processes end with it."""
 
     def __init__(self) -> None:
-        threads = os.environ.get(_THREADS, "")
+        threads = os.environ.get(THREADS, "")
         os.environ.pop("OMP_NUM_THREADS", None)
         if threads:
             os.environ["OMP_NUM_THREADS"] = threads

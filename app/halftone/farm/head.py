@@ -154,6 +154,7 @@ class Head:
         try:
             node.facts = await node.port.describe()
             self._ledger.note_node(node.name, node.facts)
+            self._ledger.forget_gone(node.facts.host)
             self._cards += len(node.facts.cards)
             try:
                 await self._work(node, node.facts)
@@ -167,13 +168,24 @@ class Head:
             node.facts = other.facts
             self._give_up(node, str(other))
         except NodeGoneError as gone:
-            self._ledger.lost(node.name, node.running, ErrorFacts(code="worker-lost", facts={"cause": str(gone), "log": ""}))
-            self._give_up(node, str(gone), logging.INFO)
+            self._lose(node, gone)
         except _UNREADABLE as bad:
             self._ledger.lost(node.name)
             self._give_up(node, f"its answer cannot be used: {bad}")
             with contextlib.suppress(NodeGoneError):  # then it does nothing any more
                 await node.port.cancel(tuple(f"{key}@{attempt}" for key, attempt in node.given))
+
+    def _lose(self, node: _Attended, gone: NodeGoneError) -> None:
+        """Take back what a node had. What it ran may have ended it, but not where its user took it out of the farm."""
+        if gone.left:
+            log.info("node %s (%s) left", node.facts.host, node.name)
+            self._ledger.lost(node.name)
+            self._ledger.forget_node(node.name)
+            self._left[node.name] = time.monotonic()
+            return
+        cause = Words("its node does not answer any more")
+        self._ledger.lost(node.name, node.running, ErrorFacts(code="worker-lost", facts={"cause": cause, "log": ""}))
+        self._give_up(node, str(gone), logging.INFO)
 
     def _give_up(self, node: _Attended, why: str, level: int = logging.WARNING) -> None:
         """Give a node no more jobs; it is attended again after a pause."""

@@ -338,6 +338,18 @@ class Ledger:
             change.execute("DELETE FROM gone WHERE since < ?", (now - _GONE_SECONDS,))
             change.execute("INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?)", (owner, msgspec.msgpack.encode(facts), why, now))
 
+    def forget_node(self, owner: str) -> None:
+        """A node left the farm."""
+        with self._change() as change:
+            for table in ("node", "gone", "refusal"):
+                change.execute(f"DELETE FROM {table} WHERE owner = ?", (owner,))
+
+    def forget_gone(self, host: str) -> None:
+        """A node of this machine came: those that it had before need no more words."""
+        with self._change() as change:
+            old = [owner for owner, (facts, _) in self.gone().items() if facts.host == host]
+            change.executemany("DELETE FROM gone WHERE owner = ?", [(owner,) for owner in old])
+
     def forget_nodes(self) -> None:
         """The head begins anew: so do all nodes."""
         with self._change() as change:

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, check_ray, join
+from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, join
 from halftone.farm.head import Head
 from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.placing import settle, unsound
+from halftone.farm.ray_process import check_ray
 from halftone.farm.states import Again, Gone
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed

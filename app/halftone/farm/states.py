@@ -118,12 +118,14 @@ def after(job: Job, happening: Happening) -> Job | None:
             return replace(_free(job), state="failed", place=None, digest=None, error=happening.error)
         case Cancelled():
             return replace(_free(job), state="cancelled") if job.state in ("waiting", "leased") else None
-        case Again():
-            again = job.state in ("failed", "aside", "cancelled")
-            return replace(job, state="waiting", deaths=0, losses=0, error=None) if again else None
-        case Gone():
-            again = job.state == "done"
-            return replace(job, state="waiting", deaths=0, losses=0, place=None, digest=None) if again else None
+        case Again() | Gone():
+            return _anew(job, happening)
+
+
+def _anew(job: Job, wanted: Again | Gone) -> Job | None:
+    ended = ("done",) if isinstance(wanted, Gone) else ("failed", "aside", "cancelled")
+    anew = replace(job, state="waiting", deaths=0, losses=0, place=None, digest=None, error=None)
+    return anew if job.state in ended else None
 
 
 def _is_running(job: Job, attempt: int) -> bool:

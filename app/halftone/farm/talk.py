@@ -55,7 +55,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeGoneError(Exception):
-    """The node is not there any more."""
+    """The node is not there any more. left: its user took it out of the farm; else it ended of itself, or was cut off."""
+
+    def __init__(self, why: str = "it does not answer any more", *, left: bool = False) -> None:
+        self.left = left
+        super().__init__(why)
 
 
 class OtherVersionError(Exception):

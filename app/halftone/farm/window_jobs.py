@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.limits import seed_after
 from halftone.contract.messages import Generate
+from halftone.contract.parameters import seed_after
 from halftone.contract.request import PictureRequest
 from halftone.contract.wording import Words
 from halftone.farm.jobs import SEEDS, Models, check_for_farm, wanted_picture

@@ -33,6 +33,8 @@ BrandingText "Halftone @VERSION@"
 
 LangString FOLDER_IS_FULL ${LANG_ENGLISH} "The folder $INSTDIR holds other files, so nothing was installed: choose an empty or a new one."
 LangString FOLDER_IS_FULL ${LANG_SIMPCHINESE} "文件夹 $INSTDIR 中有其他文件，因此未安装任何内容：请选择空文件夹或新文件夹。"
+LangString IT_RUNS ${LANG_ENGLISH} "Halftone is running, so nothing was changed: close its windows and start this installer again."
+LangString IT_RUNS ${LANG_SIMPCHINESE} "Halftone 正在运行，因此未做任何更改：请关闭其窗口，然后重新运行此安装程序。"
 LangString OLDER_STAYS ${LANG_ENGLISH} "The older version in $0 could not be removed completely, so the new one was not installed: close Halftone and start this installer again."
 LangString OLDER_STAYS ${LANG_SIMPCHINESE} "无法完全移除 $0 中的旧版本，因此未安装新版本：请关闭 Halftone，然后重新运行此安装程序。"
 LangString NOT_WRITTEN ${LANG_ENGLISH} "$INSTDIR could not be written, so nothing was installed: choose another folder, or check its rights."
@@ -73,6 +75,22 @@ Section
   ReadRegStr $0 HKCU "Software\Halftone" "InstallDir"
   StrCmp $0 "" fresh
   IfFileExists "$0\uninstall.exe" 0 fresh
+    ; A Halftone that runs holds a file of its environment open, which then cannot be renamed.
+    ReadEnvStr $1 HALFTONE_HOME
+    StrCmp $1 "" 0 +2
+      StrCpy $1 "$LOCALAPPDATA\halftone-launcher\package"
+    FileOpen $2 "$1\current" r
+    FileRead $2 $3 12
+    FileClose $2
+    StrCpy $1 "$1\$3\in-use"
+    IfFileExists $1 0 stopped
+    ClearErrors
+    Rename $1 "$1-not"
+    IfErrors 0 +3
+      MessageBox MB_OK|MB_ICONEXCLAMATION $(IT_RUNS) /SD IDOK
+      Abort
+    Rename "$1-not" $1
+  stopped:
     InitPluginsDir
     ClearErrors
     CopyFiles /SILENT "$0\uninstall.exe" "$PLUGINSDIR\older.exe"

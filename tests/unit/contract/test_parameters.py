@@ -6,8 +6,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from halftone.contract.limits import seed_in
-from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, option_numbers
+from halftone.contract.parameters import BY_FIELD, OPTION_PARAMETERS, PARAMETERS, Parameter, option_numbers, seed_in
 from halftone.contract.request import CheckInputs, Hires, PictureRequest, ResolvedRequest, Start
 from halftone.library.options import KINDS
 

@@ -3,12 +3,15 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from halftone.contract.errors import HalftoneError
 from halftone.farm.cluster import Cluster, free_port, join
+from halftone.farm.ray_process import FOLDER, FormerRay
 from halftone.farm.serving import Stop
 
 
@@ -54,3 +57,24 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HalftoneError, match="--address") as caught:
         Cluster(tmp_path / "token", "192.0.2.1", 6379)
     assert caught.value.code == "setting-bad-value"
+
+
+def test_what_is_left_of_the_former_ray_ends_before_a_head_begins(tmp_path: Path) -> None:
+    folder = tmp_path / f"{FOLDER}abc"
+    folder.mkdir()
+    wait = "import time; time.sleep(600)"
+    left, other = (subprocess.Popen([sys.executable, "-c", wait, f"--temp-dir={path}"]) for path in (folder, tmp_path / "other"))
+    try:
+        former = FormerRay(tmp_path / "note")
+        former.end()
+        assert left.poll() is None, "nothing was noted"
+        former.keep(folder)
+        former.end()
+        left.wait(10)
+        assert other.poll() is None
+        assert not folder.exists()
+        assert not (tmp_path / "note").exists()
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait()

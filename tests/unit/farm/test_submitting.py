@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from halftone.cli.entry import run
+from halftone.contract.errors import ErrorFacts
 from halftone.farm.ledger import Ledger
+from halftone.farm.states import Failed
 
 
 class Said(NamedTuple):
@@ -123,3 +125,32 @@ def test_the_keys_of_what_was_submitted_are_said(submit: Any, tmp_path: Path) ->
         keys = [job.key for job in ledger.in_state("waiting")]
     assert [(one["key"], one["known"]) for one in again["jobs"]] == list(zip(keys, (True, True, False), strict=True))
     assert "copy their models" in submit(*rows, options=("--copy-models",)).out
+
+
+def test_jobs_that_were_cancelled_wait_again_when_they_are_handed_in(submit: Any, tmp_path: Path) -> None:
+    rows = row(tmp_path, "a", key="a"), row(tmp_path, "b", key="b")
+    submit(*rows)
+    assert run(["farm", "cancel", "a"], None) == 0
+    with Ledger() as ledger:
+        job = ledger.job("b")
+        assert job is not None
+        ledger.lease("n", "cpu", (job.kind,), 1, 60.0)
+        ledger.tell("b", Failed(1, ErrorFacts(code="internal")))
+        said = submit(*rows).out
+        assert "1 job was submitted. 1 was known already." in said
+        assert "1 of these failed or was set aside. To try" in said
+        assert ledger.counts() == {job.user: {"failed": 1, "waiting": 1}}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("blub",), "There is no waiting or running job blub."),
+        (("blub", "--all"), "Name jobs or use --all, not both."),
+        (("blub", "--user", "ann"), "--user only works with --all."),
+        ((), "Name the jobs, or use --all."),
+    ],
+)
+def test_a_wrong_cancel_is_wrong_input(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+    assert run(["farm", "cancel", *words], None) == 2
+    assert said in capsys.readouterr().err

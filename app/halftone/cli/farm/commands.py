@@ -1,7 +1,7 @@
 """The commands of the farm. All but `head` and `join` only read and write the ledger of this user on the head's machine."""
 
 import getpass
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from halftone.cli.terminal.control_characters import say
 from halftone.settings.store import load
 
 if TYPE_CHECKING:
-    from halftone.farm.ledger import Wanted
+    from halftone.farm.ledger import Ledger, Wanted
     from halftone.farm.serving import Settled
 
 User = Annotated[str | None, typer.Option("--user", help="Whose jobs they are; users take turns.", show_default="you")]
@@ -76,10 +76,7 @@ def submit(
 
     with Ledger() as ledger:
         wanted = read_jobs(Path(jobs).expanduser(), user or getpass.getuser(), load(), ledger)
-        if copy_models:
-            ledger.allow_copies(model for one in wanted for model in one.prints)
-        known = ledger.submit(wanted)
-    _tell_filed(wanted, known, copies=copy_models, as_json=json)
+        _file(ledger, wanted, copies=copy_models, as_json=json)
 
 
 def check(
@@ -103,24 +100,32 @@ def check(
     for why in left:
         say(f"Left out: {why}", err=True)
     with Ledger() as ledger:
-        if copy_models:
-            ledger.allow_copies(model for one in wanted for model in one.prints)
-        known = ledger.submit(wanted)
-    _tell_filed(wanted, known, copies=copy_models, as_json=json)
+        _file(ledger, wanted, copies=copy_models, as_json=json)
 
 
-def _tell_filed(wanted: "Sequence[Wanted]", known: Collection[str], *, copies: bool, as_json: bool) -> None:
+def _file(ledger: "Ledger", wanted: "Sequence[Wanted]", *, copies: bool, as_json: bool) -> None:
+    """File jobs and say what became of them. Those that were cancelled wait again: the user wants them after all."""
+    from halftone.farm.states import Again
+
+    if copies:
+        ledger.allow_copies(model for one in wanted for model in one.prints)
+    there = frozenset(ledger.submit(wanted))
+    known = there.difference(ledger.try_again([job.key for job in ledger.in_state("cancelled") if job.key in there], Again())[0])
+    ended = [job.key for job in ledger.in_state("failed", "aside") if job.key in known]
     filed = len(wanted) - len(known)
     if as_json:
         from halftone.cli.reports.json_objects import SCHEMA, put
 
         jobs = [{"key": one.job.key, "output": one.job.output, "known": one.job.key in known} for one in wanted]
-        put({"schema": SCHEMA, "submitted": filed, "known": len(known), "jobs": jobs})
+        put({"schema": SCHEMA, "submitted": filed, "known": len(known), "ended": ended, "jobs": jobs})
         return
     told = _counted("{0} jobs were submitted.", filed, "1 job was submitted.")
     say(told + (f" {_counted('{0} were known already.', len(known), '1 was known already.')}" if known else ""))
     if copies:
         say("The head may copy their models to nodes that lack them.")
+    if ended:
+        failed = _counted("{0} of these failed or were set aside.", len(ended), "1 of these failed or was set aside.")
+        say(f"{failed} To try all such jobs again: {command_line('farm', 'resume', '--again')}")
     if filed:
         say(keys_hint())
 
@@ -138,7 +143,11 @@ def cancel(
     from halftone.farm.ledger import Ledger
     from halftone.farm.states import Cancelled
 
-    if bool(keys) == all_:
+    if keys and all_:
+        raise typer.BadParameter("Name jobs or use --all, not both.")
+    if user is not None and not all_:
+        raise typer.BadParameter("--user only works with --all.")
+    if not keys and not all_:
         raise typer.BadParameter("Name the jobs, or use --all.")
     with Ledger() as ledger:
         waiting = [job.key for job in ledger.in_state("waiting", "leased") if user in (None, job.user)]
@@ -148,6 +157,7 @@ def cancel(
         if key not in done:
             say(f"There is no waiting or running job {key}.", err=True)
     say(_counted("{0} jobs were cancelled.", len(done), "1 job was cancelled."))
+    raise typer.Exit(0 if len(done) == len(wanted) else 2)
 
 
 def resume(

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from halftone.contract.limits import seed_after
+from halftone.contract.parameters import seed_after
 from halftone.contract.request import CheckInputs
 from halftone.contract.vocabulary import Depth
 from halftone.engine.inputs import made_up

@@ -15,8 +15,8 @@ import msgspec
 from halftone.contract.engine import Control, Emit
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import GenerateReport, GuardEvent, ModelFacts, PictureFacts
-from halftone.contract.limits import seed_after
 from halftone.contract.messages import AnyEvent, JobStarted, StepDone
+from halftone.contract.parameters import seed_after
 from halftone.contract.plan import Plan
 from halftone.contract.request import PictureRequest, ResolvedRequest
 from halftone.contract.wording import Words

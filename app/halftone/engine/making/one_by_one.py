@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from halftone.contract.engine import Emit
 from halftone.contract.facts import GenerateReport
-from halftone.contract.limits import seed_after
 from halftone.contract.messages import AnyEvent, JobStarted, PictureReady, PictureSaving, StepDone
+from halftone.contract.parameters import seed_after
 from halftone.contract.request import Lora, PictureRequest
 from halftone.health.pictures.run_reasons import first_times
 from halftone.health.pictures.unfinished_pictures import read_kept

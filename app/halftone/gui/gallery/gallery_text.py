@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.limits import seed_in
+from halftone.contract.parameters import seed_in
 from halftone.contract.request import PictureRequest, model_stem
 from halftone.gui import text
 from halftone.gui.create.picture.picture_details import elapsed

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from halftone.contract.errors import ErrorFacts
-from halftone.contract.limits import seed_in
+from halftone.contract.parameters import seed_in
 from halftone.contract.wording import Words
 from halftone.gallery.facts import ALL, FAVOURITE, Query, Row
 from halftone.metadata.reading import Parameters

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from halftone.contract.facts import PictureFacts
-from halftone.contract.limits import seed_after
 from halftone.contract.messages import Generate, JobCommand, Upscale
+from halftone.contract.parameters import seed_after
 from halftone.contract.request import PictureRequest
 from halftone.session.pictures.grid import Cell, Grid
 from halftone.session.state import AppState, Endless, Job, LeftQueue, Sheet, renewed
