@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from tests.helpers.engine_runs import generate, pixels
 
-from halftone.contract.request import Hires, Start
+from halftone.contract.request import Hires, Start, split_sampler
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.service import DiffusersEngine
+from halftone.health.pictures.passes import steps_from_picture
 
 TRAINING: dict[str, Any] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 
@@ -74,6 +75,20 @@ def test_pictures_begin_there(engine: DiffusersEngine, models: dict[str, Path], 
             made.append(pixels(report).astype(float))
         apart.append(float(np.abs(made[0] - made[1]).mean()))
     assert apart == sorted(apart, reverse=True)
+
+
+@pytest.mark.parametrize("sampler", ["Restart Karras", "DDIM CFG++ Karras", "Heun++ 2 Normal", "UniPC Time Uniform"])
+def test_a_pipeline_makes_all_calls_of_the_rest(
+    engine: DiffusersEngine, models: dict[str, Path], tmp_path: Path, sampler: str
+) -> None:
+    Image.new("RGB", (32, 32), (60, 120, 200)).save(tmp_path / "start.png")
+    begun: dict[str, Any] = {"image": str(tmp_path / "start.png"), "start": Start(strength=0.9), "width": None, "height": None}
+    report, _ = generate(engine, models["sd15"], steps=24, sampler=sampler, **begun)
+    name, schedule = split_sampler(sampler)
+    scheduler = SolverScheduler(solver=name, schedule=schedule, **TRAINING)
+    scheduler.set_timesteps(24)
+    begin = scheduler.begin_after(24 - steps_from_picture(24, 0.9, scheduler.counting), 24)
+    assert report.images[0].steps == len(scheduler.timesteps) - begin
 
 
 @pytest.mark.parametrize("changes", [{}, {"hires": Hires(scale=2.0, upscaler="lanczos", steps=2)}])

@@ -1,6 +1,7 @@
 """A refiner that begins after a share of the steps, as in ComfyUI, with any sampler and schedule."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,6 +117,16 @@ def test_two_parts_of_a_sampler_without_memory_are_the_whole(sampler: str) -> No
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1)) * 14.6
     between = steps_of(made(sampler, (0, 16)), 20, x)
     torch.testing.assert_close(steps_of(made(sampler, (16, 20)), 20, between), steps_of(made(sampler), 20, x))
+
+
+@pytest.mark.parametrize(("part", "scale"), [((0, 16), 1.0), ((16, 20), math.hypot(0.0292, 1)), (None, math.hypot(0.0292, 1))])
+def test_latents_for_the_refiner_keep_their_scale(part: tuple[int, int] | None, scale: float) -> None:
+    """A1111's UniPC ends with latents and noise of variance 1, where nothing goes on."""
+    scheduler, latents = made("UniPC Time Uniform", part), torch.ones(1, 1, 2, 2)
+    scheduler.set_timesteps(20)
+    for time in scheduler.timesteps:
+        (latents, *_) = scheduler.step(torch.zeros_like(latents), time, latents, return_dict=False)
+    assert float(latents.mean()) == pytest.approx(1 / scale, abs=1e-4)
 
 
 def test_heun_ends_each_part_with_steps_of_lower_order() -> None:

@@ -63,7 +63,8 @@ def added(scheduler: SolverScheduler, place: int) -> torch.Tensor:
     latents = torch.zeros(SHAPE)
     scheduler.set_begin_index(place)
     scheduler._step_index = None
-    made = scheduler.step(latents, scheduler.timesteps[place], latents, generator=torch.Generator().manual_seed(1)).prev_sample
+    drawn = torch.Generator().manual_seed(1)
+    made, _ = scheduler.step(latents, scheduler.timesteps[place], latents, generator=drawn, return_dict=False)
     return made / made.std() if float(made.std()) else made
 
 

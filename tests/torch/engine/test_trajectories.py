@@ -24,6 +24,7 @@ from halftone.engine.sampling.flight import Flight
 from halftone.engine.sampling.hooks import Hooks
 from halftone.engine.sampling.samplers import make_scheduler, put_scheduler
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.health.pictures.passes import steps_from_picture
 from halftone.library.models import describe
 
 FILE: Final = Path(__file__).parents[2] / "references" / "trajectories.json"
@@ -39,6 +40,7 @@ OWN_NOISE: Final[dict[str, dict[str, dict[str, list[float]]]]] = json.loads((FIL
 OWN_CASES: Final = [
     (source, kind, name) for source, kinds in OWN_NOISE.items() for kind, names in kinds.items() for name in names
 ]
+FROM_PICTURE: Final[dict[str, list[float]]] = json.loads((FILE.parent / "unipc_from_picture.json").read_text())
 SEED: Final = 5
 CASES: Final = [(kind, name) for kind, names in REFERENCE.items() for name in names]
 
@@ -107,6 +109,26 @@ def own_error(source: str, kind: str, name: str, loaded: Loaded) -> float:
 @pytest.mark.parametrize(("source", "kind", "name"), OWN_CASES)
 def test_a_seed_gives_the_latents_of_the_other_program(source: str, kind: str, name: str, pipelines: dict[str, Loaded]) -> None:
     assert own_error(source, kind, name, pipelines[kind]) <= 1e-3
+
+
+@pytest.mark.parametrize(("asked", "theirs"), FROM_PICTURE.items())
+def test_unipc_begins_at_a_picture_as_in_a1111(asked: str, theirs: list[float], pipelines: dict[str, Loaded]) -> None:
+    loaded, (steps, strength) = pipelines["diffusion"], asked.split()
+    scheduler: Any = make_scheduler(loaded.native_scheduler, "UniPC Time Uniform")
+    scheduler.set_timesteps(int(steps))
+    left = steps_from_picture(int(steps), float(strength), scheduler.counting)
+    begin = scheduler.begin_after(int(steps) - left, int(steps))
+    picture = torch.arange(1024.0).cos().reshape(1, 4, 16, 16) * 2
+    noise = torch.randn(picture.shape, generator=torch.Generator().manual_seed(SEED))
+    with quiet_libraries(), torch.no_grad():
+        own, negative = loaded.pipe.encode_prompt("a red sun", "cpu", 1, True, "blue")
+        latents = scheduler.add_noise(picture, noise, scheduler.timesteps[begin : begin + 1])
+        for time in scheduler.timesteps[begin:]:
+            seen = torch.cat([scheduler.scale_model_input(latents, time)] * 2)
+            away, to = loaded.pipe.unet(seen, time, torch.cat([negative, own])).sample.chunk(2)
+            output = away + GUIDANCE["diffusion"] * (to - away)
+            (latents, *_) = scheduler.step(output, time, latents, return_dict=False)
+    assert latents.flatten()[list(PLACES)].tolist() == pytest.approx(theirs, rel=1e-3, abs=1e-3)
 
 
 if __name__ == "__main__":

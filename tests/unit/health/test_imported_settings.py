@@ -15,7 +15,7 @@ from tests.helpers.pictures import picture_facts, resolved
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Lora, PictureRequest, Refiner, Start, Style
 from halftone.health.pictures.imported_settings import Imported, Known, import_settings, known_here
-from halftone.health.pictures.passes import steps_computed_by_a1111
+from halftone.health.pictures.passes import steps_from_picture
 from halftone.metadata.a1111_relatives import parameters_of_text
 from halftone.metadata.extensions import for_extensions, from_extensions
 from halftone.metadata.parameters import a1111_text
@@ -296,7 +296,7 @@ def test_comfyui_computes_all_steps_from_a_start_picture(version: str, strength:
     request = taken(f"a\nSteps: 20, Sampler: Euler, Denoising strength: {strength}, Version: {version}", now).request
     assert (request.steps, request.start.strength) == (steps, counted)
     assert request.steps is not None
-    assert steps_computed_by_a1111(request.steps, counted) == (20 if version == "ComfyUI" else 13)
+    assert steps_from_picture(request.steps, counted) == (20 if version == "ComfyUI" else 13)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Sizes and steps of a second pass, and what is refused before anything is loaded."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.helpers.reports import MODEL
@@ -8,7 +8,7 @@ from tests.helpers.reports import MODEL
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent
 from halftone.contract.request import Hires, PictureRequest
-from halftone.health.pictures.passes import larger, part_of_schedule, step_words, steps_computed_by_a1111, strength_of
+from halftone.health.pictures.passes import Counting, larger, part_of_schedule, step_words, steps_from_picture, strength_of
 from halftone.health.pictures.requests import check_request
 
 
@@ -34,11 +34,11 @@ def test_a_larger_size_is_one_that_its_pipeline_takes() -> None:
 
 @pytest.mark.parametrize("strength", [0.01, 0.05, 0.1, 0.3, 0.33, 0.4, 0.7, 0.9, 1.0])
 @pytest.mark.parametrize("wanted", [1, 2, 7, 10, 28])
-@pytest.mark.parametrize("as_a1111", [True, False])
-def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, strength: float, as_a1111: bool) -> None:
-    steps, share = part_of_schedule(wanted, strength, as_a1111=as_a1111)
+@pytest.mark.parametrize("counting", get_args(Counting))
+def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, strength: float, counting: Counting) -> None:
+    steps, share = part_of_schedule(wanted, strength, counting)
     assert steps == max(wanted, int(wanted / strength))
-    assert (steps_computed_by_a1111(steps, share) if as_a1111 else int(steps * share)) == wanted
+    assert steps_from_picture(steps, share, counting) == (max(1, wanted - 1) if counting == "timesteps" else wanted)
     assert share == pytest.approx(strength, rel=0.5 if wanted < 3 else 0.12)
 
 
@@ -48,7 +48,8 @@ def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, str
 )
 def test_steps_from_a_start_picture_are_those_of_a1111(steps: int, strength: float, computed: int) -> None:
     """`setup_img2img_steps` and `sample_img2img` of its sd_samplers_common.py and sd_samplers_kdiffusion.py."""
-    assert steps_computed_by_a1111(steps, strength) == computed
+    assert steps_from_picture(steps, strength) == computed
+    assert steps_from_picture(steps, strength, "timesteps") == (computed - 1 or 1)
 
 
 def test_interpolated_latents_need_more_noise() -> None:

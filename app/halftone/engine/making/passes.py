@@ -26,8 +26,7 @@ from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import CutShort, Earlier
 from halftone.engine.making.upscale import Upscaler, enlarge, load_upscaler, on_device
 from halftone.engine.sampling.handover import Handover, check_takes_latents, larger_latents
-from halftone.engine.sampling.samplers import make_scheduler
-from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.samplers import counting_of, make_scheduler
 from halftone.health.faults import first_line
 from halftone.health.pictures.passes import larger, part_of_schedule, strength_of
 from halftone.health.pictures.unfinished_pictures import Kept
@@ -181,9 +180,8 @@ class Passes(Chain):
         width, height = self._larger(first.width, first.height)
         taken = inspect.signature(self._pipe.__call__).parameters
         options = {name: value for name, value in request.options.items() if name in taken or name in OUR_OPTIONS}
-        scheduler = make_scheduler(self._loaded.native_scheduler, request.sampler)
-        own = isinstance(scheduler, SolverScheduler)
-        steps, strength = part_of_schedule(hires.steps or earlier.resolved.steps, strength_of(hires), as_a1111=own)
+        counting = counting_of(make_scheduler(self._loaded.native_scheduler, request.sampler))
+        steps, strength = part_of_schedule(hires.steps or earlier.resolved.steps, strength_of(hires), counting)
         return msgspec.structs.replace(
             request,
             hires=None,

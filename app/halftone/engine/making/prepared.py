@@ -98,12 +98,12 @@ def prepare(loaded: Loaded, job: Job, handover: Handover = ALONE) -> Prepared:
     pipe = task_pipeline(loaded, inputs)
     inputs = with_usable_size(pipe, inputs, loaded.facts)
     start = start_canvas(pipe, inputs)
-    arguments = pipeline_arguments(pipe, inputs, start)
-    expected = expected_frames(pipe, request.num_frames)
     if loaded.native_scheduler is not None:
         scheduled = request.sampler, inputs.options, loaded.facts.family, handover.part
         put_scheduler(pipe, make_scheduler(loaded.native_scheduler, *scheduled))
         check_schedule(pipe.scheduler, inputs.options)
+    arguments = pipeline_arguments(pipe, inputs, start)  # it asks how the sampler counts its steps
+    expected = expected_frames(pipe, request.num_frames)
     loaded = replace(loaded, pipe=pipe)
     dtype, reason = granted_to(request.numerics, job.tested, device, loaded.facts, loaded.extras)
     ways = detours(job.tested, request.numerics.attention_backend)

@@ -29,8 +29,9 @@ from halftone.engine.making.job import Job
 from halftone.engine.making.outcome import Finished
 from halftone.engine.making.pass_delivery import Earlier
 from halftone.engine.sampling.handover import Handover
-from halftone.engine.sampling.samplers import computed_steps, make_scheduler
+from halftone.engine.sampling.samplers import counting_of, make_scheduler, put_scheduler
 from halftone.health.faults import first_line
+from halftone.health.pictures.passes import steps_from_picture
 from halftone.health.pictures.refiners import END, START, alone
 from halftone.health.pictures.unfinished_pictures import Kept
 
@@ -207,14 +208,15 @@ class Refining(Chain):
                 Words("used with this pipeline"),
                 Words("it with ControlNets or with a start picture, not with both"),
             )
+        scheduler = make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family)
+        put_scheduler(pipe, scheduler)
         arguments = pipeline_arguments(pipe, inputs, start_canvas(pipe, inputs))
         steps = int(arguments.get(_STEPS) or _arguments_of(pipe)[_STEPS].default)
-        scheduler = make_scheduler(loaded.native_scheduler, request.sampler, inputs.options, loaded.facts.family)
         division = divided(scheduler, steps, self._wanted)
         begun, left = division.begun, division.left
         strength = arguments.get("strength", _default_strength(pipe) if request.image is not None else None)
         if strength is not None:
-            begun -= (steps - computed_steps(scheduler, steps, strength)) * int(getattr(scheduler, "order", 1))
+            begun -= (steps - steps_from_picture(steps, strength, counting_of(scheduler))) * int(getattr(scheduler, "order", 1))
         if begun < 1 or left < 1:
             lacking = (
                 "{0} with {1} steps: none would be left for the refiner"

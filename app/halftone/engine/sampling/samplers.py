@@ -18,7 +18,7 @@ from halftone.contract.parameters import SAMPLER_OPTIONS, THRESHOLDING
 from halftone.contract.request import OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
-from halftone.health.pictures.passes import steps_computed_by_a1111
+from halftone.health.pictures.passes import Counting, steps_from_picture
 from halftone.library.options import SCHEDULE
 from halftone.library.sampler_options import takes_none
 from halftone.library.samplers import (
@@ -221,13 +221,9 @@ def _lacks_single_step(error: BaseException) -> bool:
     return isinstance(error, IndexError) and bool(frames) and "scheduler.step(" in (frames[-1].line or "")
 
 
-def computed_steps(scheduler: Any, steps: int, strength: float) -> int:
-    """How many of a schedule's steps a picture needs that begins at another one. Halftone's own samplers count as A1111 does, one
-    more than diffusers.
-    """
-    if isinstance(scheduler, SolverScheduler):
-        return steps_computed_by_a1111(steps, strength)
-    return min(steps, int(steps * strength))
+def counting_of(scheduler: Any) -> Counting:
+    """How many steps of its schedule a picture needs that begins at another one."""
+    return scheduler.counting if isinstance(scheduler, SolverScheduler) else "diffusers"
 
 
 def leave_out_whole_steps(pipe: Any) -> None:
@@ -246,8 +242,9 @@ def _whole_steps(pipe: Any, kind: Any, names: list[str], *given: Any, **named: A
     asked = dict(zip(names, given, strict=False)) | named
     steps, scheduler = asked["num_inference_steps"], pipe.scheduler
     if isinstance(scheduler, SolverScheduler) and asked.get("denoising_start") is None:  # a refiner goes on in its base's
-        left = computed_steps(scheduler, steps, asked["strength"])
-        return scheduler.timesteps[scheduler.begin_after(steps - left, steps) :], left
+        left = steps_from_picture(steps, asked["strength"], scheduler.counting)
+        begin = scheduler.begin_after(steps - left, steps)
+        return scheduler.timesteps[begin:], left
     timesteps, left = kind.get_timesteps(pipe, **asked)
     if asked.get("denoising_start") is not None and scheduler.config.get("part"):  # it has the refiner's steps alone
         scheduler.set_begin_index()

@@ -181,12 +181,14 @@ def beta_of_times(trained: Trained, steps: int, alpha: float = 0.6, beta: float 
     return _to_zero(table[list(dict.fromkeys(np.rint(wanted).astype(int).tolist()))])
 
 
-def time_uniform(trained: Trained, steps: int) -> Array:
+def time_uniform(trained: Trained, steps: int, last: float = math.inf) -> Array:
     """Timesteps at equal distances down to the first, with that much noise left, as UniPC's authors and A1111 space them
-    (https://github.com/wl-zhao/UniPC): between two timesteps, the logarithm of the picture's share is interpolated.
+    (https://github.com/wl-zhao/UniPC): between two timesteps, the logarithm of the picture's share is interpolated. last: the
+    timestep to begin at, else the training's last.
     """
     shares = np.log1p(trained.table**2)
-    return np.sqrt(np.expm1(np.interp(np.linspace(len(shares) - 1, 0, steps + 1), np.arange(len(shares)), shares)))
+    times = np.linspace(min(last, len(shares) - 1), 0, steps + 1)
+    return np.sqrt(np.expm1(np.interp(times, np.arange(len(shares)), shares)))
 
 
 def turbo(trained: Trained, steps: int) -> Array:

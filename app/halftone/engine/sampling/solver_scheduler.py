@@ -34,12 +34,14 @@ from halftone.engine.sampling.sigma_schedules import (
     karras,
     normal,
     polyexponential,
+    time_uniform,
     without_penultimate,
 )
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.solvers import Noise, Run
 from halftone.engine.sampling.step_noise import brownian, of_card, of_processor
 from halftone.engine.sampling.thresholding import Thresholding, thresholded
+from halftone.health.pictures.passes import Counting
 from halftone.library.families.known_families import KOLORS, REFINER, SDXL
 from halftone.library.sampler_options import check_sigma_ends
 from halftone.library.samplers import SIGMA_ENDS
@@ -54,6 +56,8 @@ _ROUNDED: Final = 1e-6
 """By how much schedules miss noise alone where they round, as the tangent of an arc tangent does."""
 _KEPT_BY_COMFYUI: Final = "DPM++ 3M SDE"
 """The sampler that A1111 alone leaves the sigma before the end out for."""
+_ENDS_IN_COMFYUI: Final = "LMS"
+"""The sampler whose last latents are the predicted picture there, and the end of its integral in A1111."""
 _SAME: Final = 1e-5
 """How near to the largest sigma one is the same, in ComfyUI."""
 _STOCHASTIC: Final = (0.2, 0.8)
@@ -155,6 +159,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """What the solver goes through."""
         self._levels: list[float] = []
         """The schedule."""
+        self._ours = 0, 0
+        """Where the part that one of two models runs begins and ends in it."""
+        self._noised = 0.0
+        """The sigma of the noise that is added to a start picture, where that is not the first step's."""
         self._whole: list[float] = []
         """The part of it that one of two models runs, else all, with the steps that are left out."""
         self._mu: float | None = None
@@ -189,7 +197,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         levels = self._spacing()(self._bounded(self._trained(mu)), steps + drops)
         self._levels = [float(level) for level in (without_penultimate(levels) if drops else levels)]
         begin, end = self._part if self._part and self._part[1] <= steps else (0, len(levels))
-        self._whole, self._mu = self._levels[begin : end + 1], mu
+        self._ours = begin, end + 1
+        self._whole, self._mu, self._noised = self._levels[slice(*self._ours)], mu, 0.0
         self.num_inference_steps = steps
         self._lay(0, device)
 
@@ -198,11 +207,26 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         left, as in A1111 and ComfyUI, which give their solvers no more. The calls of the others keep their places. asked: of how
         many steps; some schedules have others, and ComfyUI counts from their end. Returns the place of the first call.
         """
+        if self.counting == "timesteps" and steps:
+            self._begin_over_timesteps(steps, asked)
         more = len(self._levels) - 1 - asked if self._as_comfyui else 0
         left_out = min(max(0, steps + more), len(self._whole) - 2)
         self._lay(left_out, self.timesteps.device)
         self._begin_index = left_out * self.order
         return self._begin_index
+
+    def _begin_over_timesteps(self, left_out: int, asked: int) -> None:
+        """A1111's samplers over timesteps add the noise of the timestep before the first of their steps. UniPC spreads its steps
+        anew (`sample_img2img` in sd_samplers_timesteps.py, `unipc` in sd_samplers_timesteps_impl.py).
+        """
+        trained, left = self._trained(self._mu), asked - left_out
+        stride = max(1, len(trained.table) // asked)
+        self._noised = self._levels[left_out - 1]
+        if self._schedule == TIME_UNIFORM:
+            spread = time_uniform(trained, left, (left - 1) * stride + 1)
+            self._levels[left_out:] = [float(level) for level in spread]
+            self._noised = trained.sigma(min(left * stride + 1, len(trained.table) - 1))
+        self._whole = self._levels[slice(*self._ours)]
 
     def _lay(self, left_out: int, device: Any) -> None:
         solver, trained = SOLVERS[self._solver], self._trained(self._mu)
@@ -255,6 +279,11 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         return SCHEDULES.get(self._schedule, normal)
 
     @property
+    def counting(self) -> Counting:
+        """How many steps it computes from a start picture."""
+        return "timesteps" if SOLVERS[self._solver].begins_at_one or self._schedule == TIME_UNIFORM else "A1111"
+
+    @property
     def _as_comfyui(self) -> bool:
         return self.noise_source in NOISE_OF_COMFYUI
 
@@ -269,8 +298,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         """What pipelines scale the noise with that they begin at: the largest sigma, as in A1111."""
         if self._flow:
             return 1.0
-        begins_at_one = SOLVERS[self._solver].begins_at_one or self._schedule == TIME_UNIFORM
-        return math.hypot(self.levels[0], 1) if begins_at_one else self._of_noise(self.levels[0])
+        return math.hypot(self.levels[0], 1) if self.counting == "timesteps" else self._of_noise(self.levels[0])
 
     # --- where the loop is ------------------------------------------------------------------------------------
 
@@ -356,8 +384,10 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         if SOLVERS[self._solver].cfg_pp and given is not None and len(given) == 2 * len(model_output):
             negative = given[: len(model_output), : model_output.shape[1]].to(torch.float32)
             run.unguided = self._denoised(negative, latents, call.sigma)
-        result = SOLVERS[self._solver].step(run, latents, denoised)
-        if self._schedule == TIME_UNIFORM and place + 1 == len(self.calls):  # it ends where latents and noise have variance 1
+        ends_with_picture = self._as_comfyui and self._solver == _ENDS_IN_COMFYUI and run.next == 0
+        result = denoised if ends_with_picture else SOLVERS[self._solver].step(run, latents, denoised)
+        at_end = place + 1 == len(self.calls) and self.levels[-1] == self._levels[-1]  # and not where a refiner goes on
+        if self._schedule == TIME_UNIFORM and at_end:  # latents with their noise have variance 1 there
             result = result / math.hypot(self.levels[-1], 1)
         result = result.to(model_output.dtype)
         self._step_index = place + 1
@@ -406,10 +436,15 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         sigmas = [self._sigma_at(one) for one in timesteps]
         if self._step_index is None:
-            sigmas = [self._of_noise(sigma) for sigma in sigmas]
+            sigmas = [self._noised or self._of_noise(sigma) for sigma in sigmas]
         level = torch.tensor(sigmas, dtype=original_samples.dtype).to(original_samples.device)
         level = level.reshape(-1, *[1] * (original_samples.dim() - 1))
-        return (1 - level) * original_samples + level * noise if self._flow else original_samples + level * noise
+        if self._flow:
+            return (1 - level) * original_samples + level * noise
+        begun = original_samples + level * noise
+        if self._step_index is None and self._noised:  # as if it had the noise of the first step
+            return begun * (math.hypot(self.levels[0], 1) / math.hypot(self._noised, 1))
+        return begun
 
     def scale_noise(self, sample: Tensor, timestep: Tensor, noise: Tensor) -> Tensor:
         return self.add_noise(sample, noise, timestep)

@@ -32,7 +32,7 @@ from halftone.contract.request import (
     split_sampler,
 )
 from halftone.contract.vocabulary import DType, MaskedContent
-from halftone.health.pictures.passes import part_of_schedule, steps_computed_by_a1111
+from halftone.health.pictures.passes import Counting, part_of_schedule, steps_from_picture
 from halftone.health.pictures.refiners import share_of_a1111, switches_by_steps
 from halftone.library.add_ons.extras import parts_among
 from halftone.library.add_ons.loras import lora_folders, loras_among, sort_tags
@@ -391,7 +391,7 @@ class _Reader:
             return request
         start = replace(request.start, **self._start_fields(masked=request.mask is not None))
         if self._said.fields.get("Version") == COMFYUI and request.steps is not None and start.strength is not None:
-            steps, strength = _all_computed(request.steps, start.strength, as_a1111=is_solved(request.sampler))
+            steps, strength = _all_computed(request.steps, start.strength, "A1111" if is_solved(request.sampler) else "diffusers")
             request, start = replace(request, steps=steps), replace(start, strength=strength)
         if is_ours(self._said):
             self._fields.pop("Start picture", None)
@@ -419,14 +419,11 @@ class _Reader:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _all_computed(computed: int, strength: float, *, as_a1111: bool) -> tuple[int, float]:
-    """ComfyUI computes all steps, of a longer schedule: (the steps of that one, the strength, of two digits where they do).
-    as_a1111: how the sampler counts them.
-    """
-    steps, exact = part_of_schedule(computed, strength, as_a1111=as_a1111)
+def _all_computed(computed: int, strength: float, counting: Counting) -> tuple[int, float]:
+    """ComfyUI computes all steps, of a longer schedule: (the steps of that one, the strength, of two digits where they do)."""
+    steps, exact = part_of_schedule(computed, strength, counting)
     short = math.ceil(exact * 100) / 100
-    made = steps_computed_by_a1111(steps, short) if as_a1111 else int(steps * short)
-    return steps, short if made == computed else exact
+    return steps, short if steps_from_picture(steps, short, counting) == computed else exact
 
 
 def _is_of_a1111(said: Parameters) -> bool:

@@ -1,7 +1,7 @@
 """Pictures in more than one pass: sizes, steps and refusals, from the request and the model's headers alone."""
 
 import math
-from typing import Final
+from typing import Final, Literal
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import GuardEvent, ModelFacts, PictureFacts
@@ -16,6 +16,8 @@ _STRENGTHS: Final = {LATENT: 0.7}
 """Interpolated latents are blurred and need many steps; A1111 has the same default for them."""
 _STRENGTH: Final = 0.4
 """Enlarged pixels keep their picture at this."""
+Counting = Literal["diffusers", "A1111", "timesteps"]
+"""How a sampler counts steps: as diffusers does, as A1111's samplers over sigmas do, or as those over timesteps."""
 _MOST: Final = 0.999
 """The largest strength that A1111 counts steps with."""
 _COARSE: Final = 16
@@ -33,22 +35,25 @@ def strength_of(hires: Hires) -> float:
     return _STRENGTHS.get(hires.upscaler, _STRENGTH) if hires.strength is None else hires.strength
 
 
-def steps_computed_by_a1111(steps: int, strength: float) -> int:
-    """How many steps of a schedule A1111 computes from a start picture, and so do Halftone's own samplers."""
-    return min(steps, int(min(strength, _MOST) * steps) + 1)
+def steps_from_picture(steps: int, strength: float, counting: Counting = "A1111") -> int:
+    """How many steps of a schedule a sampler computes from a start picture."""
+    if counting == "diffusers":
+        return min(steps, int(steps * strength))
+    most = int(min(strength, _MOST) * steps)
+    return min(steps, most + 1) if counting == "A1111" else max(1, most)
 
 
-def part_of_schedule(computed: int, strength: float, *, as_a1111: bool) -> tuple[int, float]:
-    """(steps of a whole schedule, the strength at which just so many of them are computed): the schedule that A1111 and ComfyUI
-    take for a pass of this strength, int(computed / strength) steps. as_a1111: how the sampler counts them, else as diffusers,
-    int(steps * strength).
+def part_of_schedule(wanted: int, strength: float, counting: Counting) -> tuple[int, float]:
+    """(steps of a whole schedule, the strength at which those wanted are computed): the schedule that A1111 and ComfyUI take for
+    a pass of this strength, int(wanted / strength) steps. A1111's samplers over timesteps compute one less.
     """
-    steps = max(computed, int(computed / strength))
-    if as_a1111:
-        fits = steps_computed_by_a1111(steps, strength) == computed
-        return steps, strength if fits else (computed - 0.5) / steps
-    share = strength if int(steps * strength) == computed else computed / steps
-    return steps, share if int(steps * share) == computed else math.nextafter(share, 1.0)
+    steps = max(wanted, int(wanted / strength))
+    computed = max(1, wanted - 1) if counting == "timesteps" else wanted
+    least = computed / steps
+    for share in (strength, (computed - 0.5) / steps if counting == "A1111" else least, math.nextafter(least, 1.0)):
+        if steps_from_picture(steps, share, counting) == computed:
+            return steps, share
+    raise AssertionError(f"no strength computes {computed} of {steps} steps")
 
 
 def larger(width: int, height: int, scale: float, multiple: int = _FINE) -> tuple[int, int]:

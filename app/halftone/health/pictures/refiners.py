@@ -10,7 +10,7 @@ from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.request import Extras, PictureRequest
 from halftone.contract.wording import Words
-from halftone.health.pictures.passes import steps_computed_by_a1111
+from halftone.health.pictures.passes import steps_from_picture
 from halftone.health.pictures.unfinished_pictures import Kept
 from halftone.library.families.known_families import REFINER, SDXL
 from halftone.library.models import describe, runnable
@@ -80,7 +80,7 @@ def share_of_a1111(at: float, steps: int, strength: float | None) -> float:
     """The share at the first step that is not before A1111's, of so many. strength: of a start picture, None without one: A1111
     counts the steps that it makes then.
     """
-    made = steps if strength is None else steps_computed_by_a1111(steps, strength)
+    made = steps if strength is None else steps_from_picture(steps, strength)
     first = steps - made + math.ceil(round(at * made, 6))
     return at if made == steps and round(at * steps) == first else first / steps
 
