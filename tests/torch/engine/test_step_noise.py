@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from diffusers import DiffusionPipeline
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from tests.helpers.engine_runs import generate, pixels
 from tests.helpers.tiny import load_tiny
@@ -38,12 +41,28 @@ def test_sde_noise_is_that_of_torchsde(source: str, draw: Draw, seed: str) -> No
             assert tree.noise(sigma, after).flatten()[::9].tolist() == pytest.approx(numbers, abs=1e-5)
 
 
-def test_the_order_of_the_questions_does_not_matter() -> None:
-    forward, back = (Brownian(3, SHAPE, 0.03, 14.6, of_processor) for _ in range(2))
-    pairs = [(14.6, 9.0), (9.0, 11.0), (11.0, 2.5), (2.5, 0.03), (14.6, 0.03), (5.0, 5.0)]
-    asked = [forward.noise(*pair) for pair in pairs]
-    assert all(torch.equal(one, back.noise(*pair)) for one, pair in zip(reversed(asked), reversed(pairs), strict=True))
-    assert torch.equal(asked[-1], torch.zeros(SHAPE))
+@given(
+    st.integers(0, 2**64 - 1), st.lists(st.sampled_from((14.6, 9.0, 7.315, 7.0, 2.5, 0.5, 0.04, 0.03)), min_size=4, max_size=12)
+)
+def test_what_was_asked_before_does_not_matter(seed: int, sigmas: list[float]) -> None:
+    """To the bit: a picture that was stopped goes on as if it had not been."""
+    tree = Brownian(seed, SHAPE, 0.03, 14.6, of_processor)
+    for sigma, after in pairwise(sigmas):
+        fresh = Brownian(seed, SHAPE, 0.03, 14.6, of_processor)
+        assert torch.equal(tree.noise(sigma, after), fresh.noise(sigma, after))
+
+
+def test_a_step_goes_on_where_the_one_before_ended() -> None:
+    drawn: list[int] = []
+
+    def draw(seed: int, shape: torch.Size) -> torch.Tensor:
+        drawn.append(seed)
+        return of_processor(seed, shape)
+
+    tree, sigmas = Brownian(3, SHAPE, 0.03, 14.6, draw), np.linspace(14.6, 0.03, 21)
+    for sigma, after in pairwise(sigmas):
+        tree.noise(sigma, after)
+    assert len(drawn) < 21 * 25, "each sigma is looked up once"
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ from halftone.engine.sampling.latents import read_latents
 from halftone.engine.sampling.preview import Previewer
 from halftone.engine.sampling.samplers import is_flow, make_scheduler, put_scheduler
 from halftone.engine.sampling.solver_scheduler import SolverScheduler
+from halftone.engine.sampling.step_noise import brownian
 from halftone.engine.sampling.unfinished import plan_fits, read_loop
 from halftone.engine.weights.calls import Call, run_call
 from halftone.engine.weights.offload import told_packing
@@ -232,6 +233,7 @@ class Generation:
                 stack.enter_context(noise_of_cards(pipe, self._picture.seed))
             if isinstance(scheduler := getattr(pipe, "scheduler", None), SolverScheduler):
                 scheduler.noise_seed, scheduler.noise_source = self._picture.seed, source if isinstance(source, int) else 0
+                stack.callback(brownian.cache_clear)
                 stack.enter_context(middle_of_the_start())
             if variation is not None:
                 stack.enter_context(varied_noise(pipe, variation))
