@@ -26,6 +26,11 @@ def keys_hint() -> str:
     return f"To list jobs with their keys: {command_line('farm', 'status', '--jobs')}"
 
 
+def say_counts(ledger: "Ledger") -> None:
+    for user, states in sorted(ledger.counts().items()):
+        say(f"{user}: " + ", ".join(f"{count} {_STATES.get(state, state)}" for state, count in states.items()))
+
+
 def status(
     jobs: Annotated[bool, typer.Option("--jobs", help="Also list each job that is not done, with its key.")] = False,
     json: flags.Json = False,
@@ -40,8 +45,7 @@ def status(
             _put(ledger, runs=runs)
             return
         counts = ledger.counts()
-        for user, states in sorted(counts.items()):
-            say(f"{user}: " + ", ".join(f"{count} {_STATES.get(state, state)}" for state, count in states.items()))
+        say_counts(ledger)
         nodes = ledger.nodes() if runs else {}
         if jobs:
             _say_jobs(ledger.in_state(*OPEN), nodes)

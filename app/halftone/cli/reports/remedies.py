@@ -44,6 +44,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
     "inversion-unknown": "Remove embedding:{name} from the prompt, or name its file: --embedding FILE.",
+    "farm-no-ray": "See how to install it:  {guide}",
     "farm-token": "Copy the head's token file to this machine and name it: --token-file FILE.",
     "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
@@ -80,6 +81,7 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
         "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
         "check": command_line("check", "MODEL", "--apply"),
         "convert": command_line("convert", str(error.facts.get("path", "FILE"))),
+        "guide": command_line("guide", "farm"),
         "example": command_line("train", "--example"),
         "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
     }
