@@ -247,6 +247,29 @@ def test_cancel_reaches_a_running_job(ledger: Ledger, tmp_path: Path, monkeypatc
     assert not (tmp_path / "j00.png").exists()
 
 
+def test_a_card_that_has_nothing_gets_what_waits_behind_a_slow_job(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "go"
+    play(monkeypatch, {"j00@1": [Wait(path=str(gate)), Picture()]})
+    submit(ledger, lines(tmp_path, 2))
+
+    async def run() -> None:
+        async with nodes(2, "--engine", ENGINE) as both:
+            there = {"node 0": both["node 0"]}
+            made = asyncio.create_task(until_over(head(ledger, there)))
+            await until(lambda: len(ledger.held("node 0")) == 2 and both["node 0"].told, made)
+            there["node 1"] = both["node 1"]
+            await until(lambda: states(ledger)["j01"] == "done", made)
+            assert states(ledger)["j00"] == "leased"
+            gate.touch()
+            await made
+
+    asyncio.run(run())
+    assert [(one.owner, one.outcome) for one in ledger.attempts() if one.key == "j01"] == [("node 0", "lost"), ("node 1", "done")]
+    assert [(one.owner, one.outcome) for one in ledger.attempts() if one.key == "j00"] == [("node 0", "done")]
+
+
 def test_a_paused_node_comes_back_after_its_lease_was_given_away(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
