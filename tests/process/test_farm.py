@@ -185,7 +185,7 @@ def test_a_node_that_cannot_be_understood_is_given_up_and_attended_again(
     assert all(job.deaths == 0 for job in ledger.in_state("done")), "no job is to blame"
 
 
-@pytest.mark.logs("it gets no jobs")
+@pytest.mark.logs("is given up: it has Halftone 9.9")
 def test_a_node_of_another_version_gets_no_jobs_until_it_has_this_one(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

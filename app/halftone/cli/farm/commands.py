@@ -182,7 +182,7 @@ def cancel(
 
 def resume(
     again: Annotated[bool, typer.Option("--again", help="Also try what failed, was set aside or was cancelled.")] = False,
-    remake: Annotated[bool, typer.Option("--remake", help="Also make pictures again that are gone or were changed.")] = False,
+    remake: Annotated[bool, typer.Option("--remake", help="Also make files again that are gone or were changed.")] = False,
     json: flags.Json = False,
 ) -> None:
     """Put the ledger in order after a head that ended, and check every finished file.
@@ -206,15 +206,15 @@ def _say_settled(found: "Settled") -> None:
         (found.there, "{0} unfinished files were there already.", "1 unfinished file was there already."),
         (found.lost, "{0} jobs wait again.", "1 job waits again."),
         (found.again, "{0} jobs are tried again.", "1 job is tried again."),
-        (found.remade, "{0} pictures are made again.", "1 picture is made again."),
+        (found.remade, "{0} files are made again.", "1 file is made again."),
     ):
         if count:
             say(_counted(many, count, one))
     for key in found.taken:
         say(f"{key} is not tried again: a job that is not done has its output.", err=True)
     for path in found.unsound:
-        say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+        say(f"{path} is gone, or is not the file that the farm wrote.", err=True)
     if found.unsound:
-        say(f"To make such pictures again: {command_line('farm', 'resume', '--remake')}", err=True)
+        say(f"To make such files again: {command_line('farm', 'resume', '--remake')}", err=True)
     if not any(found):
         say("Nothing was to be put in order.")

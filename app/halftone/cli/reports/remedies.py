@@ -44,6 +44,7 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
     "inversion-unknown": "Remove embedding:{name} from the prompt, or name its file: --embedding FILE.",
+    "farm-model": "Add its folder to the model folders of that node, or submit the job again with --copy-models.",
     "farm-no-ray": "See how to install it:  {guide}",
     "farm-token": "Copy the head's token file to this machine and name it: --token-file FILE.",
     "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
