@@ -1,6 +1,8 @@
 """How a head and a node are asked to end, and what is refused before Ray starts."""
 
+import importlib.util
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from halftone.cli.entry import run
 from halftone.cli.reports.remedies import remedy_here
 from halftone.contract.errors import HalftoneError
 from halftone.farm.cluster import Cluster, free_port, join
@@ -97,3 +100,11 @@ def test_what_is_left_of_the_former_ray_ends_before_a_head_begins(tmp_path: Path
         for process in (left, other):
             process.kill()
             process.wait()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_the_command_that_installs_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["farm", "head"], None) == 2
+    words = shlex.split(capsys.readouterr().err.partition("Install it:  ")[2])
+    assert words[1:5] == ["pip", "install", "--python", sys.executable]
+    assert Path(words[-1]).is_file()
