@@ -102,9 +102,8 @@ def update(asked: argparse.Namespace) -> None:
     """Make the updates of the checkout. Raises LaunchError."""
     paths = zip(updates.LANGUAGES, (asked.notes, asked.notes_zh), strict=True)
     said = updates.notes({language: path for language, path in paths if path})
-    updates.check_key(updates.key_line(asked.key), asked.new_key)
     for target in asked.names or wheel_cache.pins():
-        made = updates.build(asked.cache, target, release(), asked.out, asked.key, said)
+        made = updates.build(asked.cache, target, release(), asked.out, asked.key, said, asked.new_key)
         print(f"{made.manifest}\n{made.archive}  {os.path.getsize(made.archive) / 1e6:.1f} MB")
 
 

@@ -96,8 +96,9 @@ def check_key(line: str, new_key: bool = False, root: str = places.ROOT) -> None
         )
 
 
-def build(cache: str, target: str, made: Release, folder: str, key: str, said: Mapping[str, str]) -> Made:
-    """Write archive and manifest for a platform. said: as `notes`. Raises LaunchError."""
+def build(cache: str, target: str, made: Release, folder: str, key: str, said: Mapping[str, str], new_key: bool = False) -> Made:
+    """Write archive and manifest for a platform. said: as `notes`; new_key: as `check_key`. Raises LaunchError."""
+    check_key(key_line(key), new_key)
     return write(payload(cache, target, "update", made), target, made, folder, key, said)
 
 

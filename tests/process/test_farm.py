@@ -185,7 +185,7 @@ def test_a_node_that_cannot_be_understood_is_given_up_and_attended_again(
     assert all(job.deaths == 0 for job in ledger.in_state("done")), "no job is to blame"
 
 
-@pytest.mark.logs("it gets no jobs")
+@pytest.mark.logs("is given up: it has Halftone 9.9")
 def test_a_node_of_another_version_gets_no_jobs_until_it_has_this_one(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +245,29 @@ def test_cancel_reaches_a_running_job(ledger: Ledger, tmp_path: Path, monkeypatc
     asyncio.run(run())
     assert states(ledger) == {"j00": "cancelled", "j01": "done"}
     assert not (tmp_path / "j00.png").exists()
+
+
+def test_a_card_that_has_nothing_gets_what_waits_behind_a_slow_job(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "go"
+    play(monkeypatch, {"j00@1": [Wait(path=str(gate)), Picture()]})
+    submit(ledger, lines(tmp_path, 2))
+
+    async def run() -> None:
+        async with nodes(2, "--engine", ENGINE) as both:
+            there = {"node 0": both["node 0"]}
+            made = asyncio.create_task(until_over(head(ledger, there)))
+            await until(lambda: len(ledger.held("node 0")) == 2 and both["node 0"].told, made)
+            there["node 1"] = both["node 1"]
+            await until(lambda: states(ledger)["j01"] == "done", made)
+            assert states(ledger)["j00"] == "leased"
+            gate.touch()
+            await made
+
+    asyncio.run(run())
+    assert [(one.owner, one.outcome) for one in ledger.attempts() if one.key == "j01"] == [("node 0", "lost"), ("node 1", "done")]
+    assert [(one.owner, one.outcome) for one in ledger.attempts() if one.key == "j00"] == [("node 0", "done")]
 
 
 def test_a_paused_node_comes_back_after_its_lease_was_given_away(

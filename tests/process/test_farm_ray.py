@@ -149,6 +149,24 @@ def test_a_head_that_is_stopped_while_ray_starts_leaves_nothing(tmp_path: Path) 
     assert "head runs" not in (tmp_path / "head.log").read_text()
 
 
+def test_a_head_that_runs_until_all_is_done_says_what_became_of_it(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with Ledger() as ledger:
+        submit(ledger, lines(tmp_path, 1))
+        submit(ledger, lines(tmp_path, 1, key="lost", output=str(tmp_path / "folder" / "a.png")))
+    (tmp_path / "folder").rmdir()
+    (tmp_path / "folder").write_bytes(b"no folder")
+    with head(tmp_path / "head.log", "--until-done") as (process, _):
+        assert process.wait(PATIENCE_SECONDS) == 1
+        assert "ann: 1 done, 1 failed" in (tmp_path / "head.log").read_text()
+    with Ledger() as ledger:
+        submit(ledger, lines(tmp_path, 1, key="waits", output=str(tmp_path / "b.png")))
+    with head(tmp_path / "again.log", "--until-done", "--no-work") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 128 + signal.SIGTERM
+        assert "Stopped. Jobs are left." in (tmp_path / "again.log").read_text()
+
+
 def test_a_head_that_is_killed_takes_its_ray_along_and_begins_again_at_its_port(tmp_path: Path) -> None:
     with head(tmp_path / "head.log") as (process, address):
         began = [one.pid for one in processes(process.pid)]
@@ -187,6 +205,7 @@ def test_a_node_that_is_killed_costs_nothing_but_its_leases(tmp_path: Path) -> N
             nodes.append(stack.enter_context(running(log, "join", address)))
             if not until(lambda number=number: len(ledger.nodes()) == number, nodes[-1]):
                 pytest.skip(f"this machine is too slow for Ray: {log.read_text()[-300:]}")
+        assert all("Joined." in (tmp_path / f"node-{number}.log").read_text() for number in (1, 2))
         submit(ledger, path)
         assert until(lambda: len(ledger.in_state("done")) >= PICTURES * 2 // 5, process)
         held = {owner: len(ledger.held(owner)) for owner in ledger.nodes()}

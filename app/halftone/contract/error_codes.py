@@ -169,6 +169,8 @@ ErrorCode = Literal[
     "farm-no-ray",
     "farm-start",
     "farm-not-possible",
+    "farm-no-head",
+    "farm-head-lost",
     "farm-token",
     "farm-bad-jobs",
     "farm-jobs-unread",

@@ -483,8 +483,16 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     ),
     "farm-start": ("The farm could not be started: {detail}.", "See {log}."),
     "farm-not-possible": ("The farm could not be started: {detail}.", "Correct it and try again."),
+    "farm-no-head": (
+        "No head answers at {address}.",
+        "Check the address and the port, and whether the head runs.",
+    ),
+    "farm-head-lost": (
+        "The head at {address} does not answer any more. This node left the farm.",
+        "When it runs again, join again.",
+    ),
     "farm-token": (
-        "The farm's token is missing or wrong.",
+        "The farm's token in {path} is missing or wrong.",
         "Copy the head's token file to this machine.",
     ),
     "farm-bad-jobs": ("Line {line} of {path} cannot be used: {why}. No job was submitted.", "Correct it and submit again."),

@@ -29,6 +29,9 @@ from halftone.settings.private import private_folder
 
 LOOPBACK: Final = "127.0.0.1"
 _OPTIONS: Final = "HALFTONE_FARM_WORKER_OPTIONS"
+_ANY: Final = "0.0.0.0"
+"""Every address of this machine: none that a node could use."""
+_REACH_SECONDS: Final = 10.0
 _START_SECONDS: Final = 120.0
 _LEFT_SECONDS: Final = 2.0
 _ASKED_TO_END: Final = 1
@@ -260,11 +263,17 @@ class NodeActor:
 
 
 def join(address: str, token: Path) -> RayProcess:
-    """Start a node of a farm on this machine. Raises HalftoneError farm-not-possible for an address on the loopback interface."""
-    host = address.rpartition(":")[0]
-    if host in ("", LOOPBACK, "localhost", "::1"):
-        why = Words("the head serves this machine's cards itself; start it with --address to let others join")
-        raise HalftoneError("farm-not-possible", detail=why)
+    """Start a node of a farm on this machine. Raises HalftoneError setting-bad-value and farm-no-head."""
+    host, _, port = address.rpartition(":")
+    allowed: Words | None = None
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        allowed = Words("the address that the head shows, such as {0}", ("192.0.2.1:6379",))
+    elif host in (LOOPBACK, "localhost", "::1"):  # the head serves this machine's cards itself
+        allowed = Words("the address of a head that was started with --address")
+    if allowed is not None:
+        raise HalftoneError("setting-bad-value", name="ADDRESS:PORT", value=address, allowed=allowed)
+    if not _answers(host, int(port), _REACH_SECONDS):
+        raise HalftoneError("farm-no-head", address=address)
     return RayProcess((f"--address={address}",), token, loopback=False, works=True)
 
 
@@ -273,6 +282,8 @@ def free_port(host: str, port: int) -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Ray does: connections that ended need not be waited for
         try:
+            if host == _ANY:
+                raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
@@ -286,9 +297,9 @@ def free_port(host: str, port: int) -> int:
         return probe.getsockname()[1]
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(host: str, port: int, seconds: float = 1.0) -> bool:
     try:
-        with socket.create_connection((host, port), timeout=1.0):
+        with socket.create_connection((host, port), timeout=seconds):
             return True
     except OSError:
         return False

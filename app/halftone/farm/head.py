@@ -121,6 +121,9 @@ class Head:
         self._left: dict[str, float] = {}
         """Node -> when it was given up."""
         self._cards = 0
+        self._attended: dict[str, _Attended] = {}
+        self._evened = float("-inf")
+        """When a job was last taken from a card for another one."""
         self.stopping = asyncio.Event()
 
     async def run(self, *, until_over: bool = False) -> None:
@@ -136,6 +139,7 @@ class Head:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            self._ledger.forget_leases()
 
     async def _look(self) -> None:
         """Attend nodes that came, and take back what silent ones have."""
@@ -155,11 +159,14 @@ class Head:
             node.facts = await node.port.describe()
             self._ledger.note_node(node.name, node.facts)
             self._ledger.forget_gone(node.facts.host)
-            self._cards += len(node.facts.cards)
+            cards = len(node.facts.cards)
+            self._cards += cards
+            self._attended[node.name] = node
             try:
-                await self._work(node, node.facts)
+                await self._work(node)
             finally:
-                self._cards -= len(node.facts.cards)
+                self._cards -= cards
+                del self._attended[node.name]
                 tasks: list[asyncio.Task[Any]] = [*node.asking.values(), *([] if node.copying is None else [node.copying])]
                 for task in tasks:
                     task.cancel()
@@ -193,9 +200,9 @@ class Head:
         self._ledger.note_gone(node.name, node.facts, why)
         self._left[node.name] = time.monotonic()
 
-    async def _work(self, node: _Attended, facts: NodeFacts) -> None:
+    async def _work(self, node: _Attended) -> None:
         while True:
-            for card in facts.cards:
+            for card in node.facts.cards:
                 if card.broken is None:
                     await self._offer(node, card.device.id)
             told = await node.port.take(_TAKE_SECONDS if time.monotonic() > node.answers_soon else _SOON_SECONDS)
@@ -204,8 +211,8 @@ class Head:
                 self._hear(node, one)
             await self._drop(node)
             if any(task for task in told if task.data is None):
-                facts = await node.port.describe()
-                self._ledger.note_node(node.name, facts)
+                node.facts = await node.port.describe()
+                self._ledger.note_node(node.name, node.facts)
 
     def _renew(self, node: _Attended) -> None:
         """Note that a node was heard: not each time, as that writes to the disk."""
@@ -218,16 +225,22 @@ class Head:
 
     async def _offer(self, node: _Attended, card: str) -> None:
         """Give a card that is nearly done its next lease, of a kind that fits it."""
-        if sum(1 for other in node.given.values() if other == card) > _AHEAD:
+        ahead = sum(1 for other in node.given.values() if other == card)
+        if ahead > _AHEAD:
             return
         kinds = self._ledger.open_kinds()
         if not kinds:
+            if not ahead:
+                self._even_out(node, card)
             return
         self._ask(node, card, kinds)
         self._copy(node, card, kinds)
         fitting = [one.kind for one in kinds if self._fits(node, card, one.kind)]
         fitting.sort(key=lambda kind: kind != node.last.get(card))
-        size = lease_size(self._ledger.waiting_of(fitting), self._cards, self._most)
+        waiting = self._ledger.waiting_of(fitting)
+        if ahead and waiting <= self._cards and waiting <= self._idle():
+            return  # a card that has nothing does them sooner
+        size = lease_size(waiting, self._cards, self._most)
         lease = self._ledger.lease(node.name, card, fitting, size, self._seconds) if fitting else None
         if lease is None:
             return
@@ -241,6 +254,26 @@ class Head:
                 Task(key=job.key, attempt=job.attempt, command=self._ledger.command(job.key), prints=prints) for job in lease.jobs
             ),
         )
+
+    def _idle(self) -> int:
+        """How many cards have nothing to do."""
+        cards = ((one, card) for one in self._attended.values() for card in one.facts.cards if card.broken is None)
+        return sum(1 for one, card in cards if card.device.id not in one.given.values())
+
+    def _even_out(self, node: _Attended, card: str) -> None:
+        """Nothing waits, and this card has nothing: let the last job wait again that waits behind another one at a card."""
+        now = time.monotonic()
+        if now - self._evened < _TAKE_SECONDS:
+            return
+        self._evened = now
+        for other in self._attended.values():
+            for (key, attempt), there in reversed(other.given.items()):
+                is_behind = key not in other.running and list(other.given.values()).count(there) > 1
+                job = self._ledger.job(key) if is_behind else None
+                answer = None if job is None else node.weighed.get((card, job.kind))
+                if job is not None and (answer is None or answer.error is None):
+                    self._ledger.tell(key, Lost(attempt))
+                    return
 
     def _ask(self, node: _Attended, card: str, kinds: tuple[Kind, ...]) -> None:
         """Ask about kinds that the card was not asked about, or not for some time. Raises what came of the last question."""

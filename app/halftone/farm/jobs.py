@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from halftone.contract.errors import HalftoneError, sentence
 from halftone.contract.facts import ModelFacts
 from halftone.contract.messages import Examine, Generate
-from halftone.contract.request import PictureRequest
+from halftone.contract.request import PictureRequest, file_name
 from halftone.contract.vocabulary import POCKET, Depth
 from halftone.contract.wording import Words
 from halftone.farm.ledger import Ledger, Wanted
@@ -27,7 +27,7 @@ from halftone.health.pictures.requests import check_now, check_request
 from halftone.library.add_ons.loras import has_tags
 from halftone.library.samplers import check_sampler
 from halftone.metadata.picture import check_output, output_error
-from halftone.session.models.model_list import usable
+from halftone.session.models.model_list import named_model, usable
 from halftone.settings.disk import no_folder, system_words
 from halftone.settings.regular_files import read_text
 from halftone.settings.store import Settings
@@ -52,11 +52,20 @@ class Models:
     def __init__(self) -> None:
         self._facts: dict[str, ModelFacts] = {}
         self._prints: dict[str, ModelPrint] = {}
+        self._places: dict[str, str] = {}
 
     def facts(self, model: str) -> ModelFacts:
         if model not in self._facts:
             self._facts[model] = usable(model)
         return self._facts[model]
+
+    def place(self, model: str, folders: tuple[str, ...]) -> str:
+        """The absolute path of a model. model: its path, or its name where one model alone in these folders has it."""
+        if model not in self._places:
+            path = Path(model).expanduser().absolute()
+            is_name = model == file_name(model) and not path.exists()
+            self._places[model] = model if model == POCKET else (is_name and named_model(model, folders)) or str(path)
+        return self._places[model]
 
     def print_of(self, path: str) -> ModelPrint:
         if path not in self._prints:
@@ -130,7 +139,7 @@ def _wanted(text: str, user: str, saved: Settings, models: Models, ledger: Ledge
     _check_names(fields)
     own = {"numerics": saved.numerics, "saving": saved.saving, "model": POCKET}
     request = msgspec.convert({**{name: msgspec.to_builtins(value) for name, value in own.items()}, **fields}, PictureRequest)
-    request = replace(request, model=_absolute(request.model), output=_output(request))
+    request = replace(request, model=models.place(request.model, saved.model_folders), output=_output(request))
     check_now(replace(request, output=None))  # seeds: the key is made of numbers that fit
     key = _key(given, user, request)
     if (before := ledger.known(key)) is None:
@@ -174,10 +183,6 @@ def wanted_picture(key: str, user: str, request: PictureRequest, models: Models)
 def _filed(key: str, user: str, output: str, command: FarmCommand, prints: tuple[ModelPrint, ...], needs: bytes) -> Wanted:
     kind = hashlib.sha256(needs + msgspec.msgpack.encode(prints)).hexdigest()[:_DIGITS]
     return Wanted(Job(key=key, user=user, kind=kind, output=output), command, prints)
-
-
-def _absolute(model: str) -> str:
-    return model if model == POCKET else str(Path(model).expanduser().absolute())
 
 
 def _output(request: PictureRequest) -> str:

@@ -417,6 +417,10 @@ class Ledger:
         rows = self._database.execute(f"SELECT {_COLUMNS} FROM job WHERE state IN ({places}) ORDER BY number", states)
         return tuple(map(_job, rows))
 
+    def moved(self) -> tuple[Job, ...]:
+        """Finished jobs whose file has another name, as something else had theirs."""
+        return tuple(map(_job, self._database.execute(f"SELECT {_COLUMNS} FROM job WHERE state = 'done' AND place <> output")))
+
     def open_kinds(self) -> tuple[Kind, ...]:
         """The kinds of which jobs wait, those of the user whose turn it is first, then the longest waiting."""
         rows = self._database.execute(

@@ -37,6 +37,8 @@ if os.getppid() == int(sys.argv[1]):
 _STORE_BYTES: Final = 200_000_000
 """Ray's memory for results that are on their way."""
 _LEAVE_SECONDS: Final = 40.0
+_UP: Final = b"Ray runtime started"
+"""What it prints then."""
 _LAST_CHARACTERS: Final = 800
 _OPTIONS: Final = (
     "--num-cpus=1",
@@ -138,6 +140,10 @@ class RayProcess:
     def said(self) -> str:
         """The end of what it printed."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-_LAST_CHARACTERS:].strip()
+
+    def is_up(self) -> bool:
+        """Whether it came up, and found its head."""
+        return _UP in self.log.read_bytes()
 
     def end(self) -> None:
         """Ask it to end."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,6 +19,7 @@ from halftone.farm.states import Again, Gone
 from halftone.farm.tokens import given_token, token_file
 from halftone.settings.folders import claimed
 
+_LOOK_SECONDS: Final = 0.2
 _SIGNALS: Final = tuple(one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP"))
 """What asks a head or a node to end; Windows lacks the last."""
 
@@ -38,22 +40,26 @@ class Settled(NamedTuple):
 
 def run_head(
     ready: Callable[[str, Path], object], address: str = LOOPBACK, port: int = 0, *, works: bool = True, until_over: bool = False
-) -> None:
-    """Run the head. ready: gets the address for `join` and the token's file. Raises HalftoneError farm-*, output-*, disk-full."""
+) -> int | None:
+    """Run the head; the signal that ended it, if one did. ready: gets the address for `join` and the token's file. Raises
+    HalftoneError farm-*, output-*, disk-full.
+    """
     check_ray()
     with claimed(head_mark()) as free:
         if not free:
             raise HalftoneError("farm-not-possible", detail=Words("a head of this user runs already"))
-        asyncio.run(_run_head(ready, address, port, works=works, until_over=until_over))
+        return asyncio.run(_run_head(ready, address, port, works=works, until_over=until_over))
 
 
-async def _run_head(ready: Callable[[str, Path], object], address: str, port: int, *, works: bool, until_over: bool) -> None:
+async def _run_head(
+    ready: Callable[[str, Path], object], address: str, port: int, *, works: bool, until_over: bool
+) -> int | None:
     token, stop = token_file(), Stop()
     with (
         stop.by_signals(),
         Ledger() as ledger,
         contextlib.suppress(StartStopped),
-        Cluster(token, address, port, works=works, stopping=lambda: stop.asked) as cluster,
+        Cluster(token, address, port, works=works, stopping=lambda: stop.asked is not None) as cluster,
     ):
         stop.listen()  # Ray puts a handler of its own there
         head = Head(ledger, cluster.nodes)
@@ -64,19 +70,20 @@ async def _run_head(ready: Callable[[str, Path], object], address: str, port: in
             await head.run(until_over=until_over)
         finally:
             await cluster.close_nodes()
+    return stop.asked
 
 
 class Stop:
-    """Whether a signal asked for the end. Use it in the main thread."""
+    """Whether a signal asked for the end, and which. Use it in the main thread."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: int | None = None
         self._then: Callable[[], object] | None = None
 
     def call(self, then: Callable[[], object]) -> None:
         """Call this at the signal; now, where it came already."""
         self._then = then
-        if self.asked:
+        if self.asked is not None:
             then()
 
     def listen(self) -> None:
@@ -93,32 +100,38 @@ class Stop:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, _number: int, _frame: object) -> None:
-        self.asked = True
+    def _hear(self, number: int, _frame: object) -> None:
+        self.asked = number
         if self._then is not None:
             self._then()
 
 
-def run_node(address: str, token: str | None, ready: Callable[[], object]) -> None:
-    """Be a node until it is stopped, or the head is gone. Raises HalftoneError farm-*."""
+def run_node(address: str, token: str | None, begun: Callable[[], object], joined: Callable[[], object]) -> None:
+    """Be a node until it is stopped, or the head is gone. Raises HalftoneError farm-*, setting-bad-value."""
     check_ray()
-    stop, lost = Stop(), False
+    path, stop, was_up, lost = given_token(token), Stop(), False, False
     with stop.by_signals():
-        process = join(address, given_token(token))
+        process = join(address, path)
         try:
             stop.call(process.end)
-            ready()
-            process.wait()
-            said = process.said()
-            lost = not stop.asked
+            begun()
+            while process.ended() is None:
+                if not was_up and process.is_up():
+                    was_up = True
+                    joined()
+                time.sleep(_LOOK_SECONDS)
+            was_up, said = was_up or process.is_up(), process.said()
+            lost = stop.asked is None
         finally:
-            process.leave(keep_log=lost)
-    if lost:
-        if "authentication" in said.lower() or "token" in said.lower():
-            process.log.unlink(missing_ok=True)
-            raise HalftoneError("farm-token", details=said)
-        why = Words("this node lost the head, or never reached it")
-        raise HalftoneError("farm-start", detail=why, log=str(process.log), details=said)
+            process.leave(keep_log=lost and not was_up)
+    if not lost:
+        return
+    if was_up:
+        raise HalftoneError("farm-head-lost", details=said, address=address)
+    if "authentication" in said.lower() or "token" in said.lower():
+        process.log.unlink(missing_ok=True)
+        raise HalftoneError("farm-token", details=said, path=str(path))
+    raise HalftoneError("farm-start", details=said, detail=Words("this node never reached the head"), log=str(process.log))
 
 
 def settled(*, again: bool, remake: bool) -> Settled:

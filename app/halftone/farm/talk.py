@@ -67,7 +67,7 @@ class OtherVersionError(Exception):
 
     def __init__(self, facts: NodeFacts) -> None:
         self.facts = facts
-        super().__init__(f"it has Halftone {facts.version}, the head {__version__}: it gets no jobs")
+        super().__init__(f"it has Halftone {facts.version}, the head {__version__}")
 
 
 class _Version(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ def given_token(file: str | None) -> Path:
     """The file with the token that the user names. Raises HalftoneError farm-token where it holds none."""
     path = Path(file).expanduser().absolute() if file else private_folder(data_dir() / "farm") / "token"
     if len(_read(path)) < _SHORTEST:
-        raise HalftoneError("farm-token")
+        raise HalftoneError("farm-token", path=str(path))
     return path
 
 

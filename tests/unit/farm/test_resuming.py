@@ -38,8 +38,10 @@ def test_pictures_that_are_gone_or_changed_are_made_again_on_request(tmp_path: P
             assert "farm resume --remake" in said
             assert ledger.counts() == {"ann": {"done": 3}}
         assert run(["farm", "resume", "--remake"], None) == 0
-        assert capsys.readouterr().out == "2 pictures are made again.\n"
+        assert capsys.readouterr().out == "2 files are made again.\n"
         assert ledger.counts() == {"ann": {"done": 1, "waiting": 2}}
         assert made(ledger, "j00", b"picture") == gone
         assert made(ledger, "j01", b"picture") == tmp_path / "j01-2.png", "the edited one stays"
         assert changed.read_bytes() == b"edited"
+        assert run(["farm", "status"], None) == 0
+        assert f"j01 lies at {tmp_path / 'j01-2.png'}: its own name was taken." in capsys.readouterr().out

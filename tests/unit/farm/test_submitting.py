@@ -1,6 +1,7 @@
 """What `halftone farm submit` accepts, and what it says of a file that cannot be used."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,8 +9,11 @@ import pytest
 
 from halftone.cli.entry import run
 from halftone.contract.errors import ErrorFacts
+from halftone.contract.messages import Generate
 from halftone.farm.ledger import Ledger
 from halftone.farm.states import Failed
+from halftone.settings.places import resources
+from halftone.settings.store import Settings, save
 
 
 class Said(NamedTuple):
@@ -154,3 +158,14 @@ def test_jobs_that_were_cancelled_wait_again_when_they_are_handed_in(submit: Any
 def test_a_wrong_cancel_is_wrong_input(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
     assert run(["farm", "cancel", *words], None) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_model_of_the_folders_is_known_by_its_name(submit: Any, tmp_path: Path) -> None:
+    shutil.copytree(resources() / "pocket", tmp_path / "models" / "My model")
+    save(Settings(model_folders=(str(tmp_path / "models"),)))
+    assert submit(row(tmp_path, "a", model="My model", key="a")).code == 0
+    with Ledger() as ledger:
+        command = ledger.command("a")
+    assert isinstance(command, Generate)
+    assert command.request.model == str(tmp_path / "models" / "My model")
+    assert "no model at" in submit(row(tmp_path, "b", model="Another")).err

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halftone.cli.farm.status_command import keys_hint
+from halftone.cli.farm.status_command import keys_hint, say_counts
 from halftone.cli.jobs.engine_and_log import kept_log
+from halftone.cli.jobs.stop_signal import StoppedBySignal
 from halftone.cli.options import flags
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
@@ -35,8 +36,10 @@ def head(
 ) -> None:
     """Give out the jobs and write their pictures, until Ctrl+C.
 
-    Without --address nothing but this machine reaches it. With one, every node needs the token.
+    Without --address nothing but this machine reaches it. With one, every node needs the token. Exit code with --until-done: 1
+    where a job failed or was set aside.
     """
+    from halftone.farm.ledger import Ledger
     from halftone.farm.serving import run_head
 
     def ready(where: str, token: Path) -> None:
@@ -44,8 +47,20 @@ def head(
         if address != _LOOPBACK:
             say("The token does not encrypt anything: use a private network or a VPN. See the guide.")
 
-    with kept_log():
-        run_head(ready, address, port, works=not no_work, until_over=until_done)
+    with kept_log(), Ledger() as ledger:
+        before = _failed(ledger)
+        stopped = run_head(ready, address, port, works=not no_work, until_over=until_done)
+        say_counts(ledger)
+        if not until_done:
+            return
+        if stopped is not None and not ledger.is_over():
+            raise StoppedBySignal("Stopped. Jobs are left.", stopped)
+        raise typer.Exit(1 if _failed(ledger) - before else 0)
+
+
+def _failed(ledger: "Ledger") -> frozenset[tuple[str, int]]:
+    """Attempts that did not end well."""
+    return frozenset((job.key, job.attempt) for job in ledger.in_state("failed", "aside"))
 
 
 def join(
@@ -58,7 +73,12 @@ def join(
     from halftone.farm.serving import run_node
 
     with kept_log():
-        run_node(address, token_file, lambda: say(f"Joining {address}. Ctrl+C leaves the farm."))
+        run_node(
+            address,
+            token_file,
+            lambda: say(f"Joining {address}. Ctrl+C leaves the farm."),
+            lambda: say("Joined. Jobs of the farm run here now."),
+        )
 
 
 def submit(
@@ -162,7 +182,7 @@ def cancel(
 
 def resume(
     again: Annotated[bool, typer.Option("--again", help="Also try what failed, was set aside or was cancelled.")] = False,
-    remake: Annotated[bool, typer.Option("--remake", help="Also make pictures again that are gone or were changed.")] = False,
+    remake: Annotated[bool, typer.Option("--remake", help="Also make files again that are gone or were changed.")] = False,
     json: flags.Json = False,
 ) -> None:
     """Put the ledger in order after a head that ended, and check every finished file.
@@ -186,15 +206,15 @@ def _say_settled(found: "Settled") -> None:
         (found.there, "{0} unfinished files were there already.", "1 unfinished file was there already."),
         (found.lost, "{0} jobs wait again.", "1 job waits again."),
         (found.again, "{0} jobs are tried again.", "1 job is tried again."),
-        (found.remade, "{0} pictures are made again.", "1 picture is made again."),
+        (found.remade, "{0} files are made again.", "1 file is made again."),
     ):
         if count:
             say(_counted(many, count, one))
     for key in found.taken:
         say(f"{key} is not tried again: a job that is not done has its output.", err=True)
     for path in found.unsound:
-        say(f"{path} is gone, or is not the picture that the farm wrote.", err=True)
+        say(f"{path} is gone, or is not the file that the farm wrote.", err=True)
     if found.unsound:
-        say(f"To make such pictures again: {command_line('farm', 'resume', '--remake')}", err=True)
+        say(f"To make such files again: {command_line('farm', 'resume', '--remake')}", err=True)
     if not any(found):
         say("Nothing was to be put in order.")

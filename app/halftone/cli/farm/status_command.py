@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from halftone.cli.options import flags
+from halftone.cli.reports.remedies import say_here
 from halftone.cli.terminal.command_lines import command_line
 from halftone.cli.terminal.control_characters import say
 from halftone.contract.errors import ErrorFacts, sentence
@@ -26,6 +27,11 @@ def keys_hint() -> str:
     return f"To list jobs with their keys: {command_line('farm', 'status', '--jobs')}"
 
 
+def say_counts(ledger: "Ledger") -> None:
+    for user, states in sorted(ledger.counts().items()):
+        say(f"{user}: " + ", ".join(f"{count} {_STATES.get(state, state)}" for state, count in states.items()))
+
+
 def status(
     jobs: Annotated[bool, typer.Option("--jobs", help="Also list each job that is not done, with its key.")] = False,
     json: flags.Json = False,
@@ -40,15 +46,16 @@ def status(
             _put(ledger, runs=runs)
             return
         counts = ledger.counts()
-        for user, states in sorted(counts.items()):
-            say(f"{user}: " + ", ".join(f"{count} {_STATES.get(state, state)}" for state, count in states.items()))
+        say_counts(ledger)
         nodes = ledger.nodes() if runs else {}
         if jobs:
             _say_jobs(ledger.in_state(*OPEN), nodes)
-        _say_nodes(nodes, ledger.gone())
+        _say_nodes(nodes, ledger.gone() if runs else {})
         _say_refusals(ledger.in_state("waiting"), ledger.refusals() if runs else ())
         for job in ledger.in_state("failed", "aside"):
             say(f"{job.key} {'was set aside' if job.state == 'aside' else 'failed'}: {_why(job.error)}")
+        for job in ledger.moved():
+            say(f"{job.key} lies at {job.place}: its own name was taken.")
     if not counts:
         say("No job was submitted yet.")
     if not runs:
@@ -68,8 +75,9 @@ def _put(ledger: "Ledger", *, runs: bool) -> None:
             "machines": [_machine(node, facts) for node, facts in sorted(nodes.items())],
             "gone": [
                 {"node": node, "host": facts.host, "version": facts.version, "why": why}
-                for node, (facts, why) in ledger.gone().items()
+                for node, (facts, why) in (ledger.gone() if runs else {}).items()
             ],
+            "moved": [{"key": job.key, "output": job.output, "place": job.place} for job in ledger.moved()],
             "jobs": [
                 {"key": job.key, "user": job.user, "state": job.state, "output": job.output, "node": job.owner}
                 for job in ledger.in_state(*OPEN)
@@ -106,7 +114,7 @@ def _say_refusals(waiting: tuple[Job, ...], refused: Iterable[tuple[str, str, Er
     for node, kind, error in refused:
         alike = [Path(job.output).name for job in waiting if job.kind == kind]
         rest = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
-        say(f"{next(iter(alike), kind)}{rest} cannot run on node {node[:_DIGITS]}: {_why(error)}")
+        say(f"{next(iter(alike), kind)}{rest} cannot run on node {node[:_DIGITS]}: {say_here(error)}")
 
 
 def _why(error: ErrorFacts | None) -> str:

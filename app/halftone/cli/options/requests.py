@@ -14,7 +14,7 @@ from halftone.cli.terminal.command_lines import command_line
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
 from halftone.contract.parameters import PARAMETERS
-from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style, file_name, model_stem
+from halftone.contract.request import CheckInputs, Lora, PictureRequest, Start, Style, file_name
 from halftone.contract.vocabulary import POCKET, OtherProgram
 from halftone.contract.wording import Words, number
 from halftone.health.other_programs import LAYOUTS
@@ -71,7 +71,7 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
     """The model's facts, if it can make pictures; None: the one selected in the window, or pocket when that is gone. model: its
     path, or its name where one model alone in the folders of the settings has it.
     """
-    from halftone.session.models.model_list import usable
+    from halftone.session.models.model_list import named_model, usable
 
     if model is None and saved.last_model != POCKET:
         try:
@@ -82,18 +82,10 @@ def known_model(model: str | None, saved: Settings) -> ModelFacts:
         return usable(model or POCKET)
     except HalftoneError as error:
         plain = model is not None and error.code == "model-missing" and model == file_name(model)
-        named = _named(model, saved) if model and plain else None
+        named = named_model(model, saved.model_folders) if model and plain else None
         if named is None:
             raise
         return usable(named)
-
-
-def _named(model: str, saved: Settings) -> str | None:
-    from halftone.session.models.model_list import models_in
-
-    wanted = model_stem(model).casefold()
-    found = [one.id for one in models_in(saved.model_folders).models.values() if wanted == model_stem(one.path).casefold()]
-    return found[0] if len(found) == 1 else None
 
 
 def with_host(model: str | None, asked: Mapping[str, Any], saved: Settings) -> tuple[str | None, dict[str, Any]]:

@@ -1,5 +1,7 @@
 """What a person in a terminal can do: it names options and commands where the window names buttons and pages."""
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,6 +14,7 @@ from halftone.contract.limits import RANDOM_SEED
 from halftone.contract.vocabulary import FindingCode
 from halftone.health.explain import finding_words
 from halftone.health.pictures.requests import SEEDS
+from halftone.settings.places import resources
 
 _LORA: Final = "ive its file, --lora FILE, or add its folder:  {loras}"
 _APPLY: Final = "Use another cure, if the check offers one:  {check}"
@@ -42,6 +45,8 @@ _HERE: Final[dict[ErrorCode, str]] = {
     "lora-none-found": f"G{_LORA}",
     "lora-no-folder": f"G{_LORA}",
     "inversion-unknown": "Remove embedding:{name} from the prompt, or name its file: --embedding FILE.",
+    "farm-model": "Add its folder to the model folders of that node, or submit the job again with --copy-models.",
+    "farm-no-ray": "Install it:  {ray}",
     "farm-token": "Copy the head's token file to this machine and name it: --token-file FILE.",
     "out-of-memory": "Choose a smaller size. If this ran in FP32, --precision float16 or bfloat16 needs less.",
     "model-too-large": "Close other programs that use it, leave --offload at auto, or use another device: --device NAME. "
@@ -80,10 +85,19 @@ def remedy_here(error: ErrorFacts, words: Sequence[str] = ()) -> str:
         "fetch": command_line("fetch", str(error.facts.get("path", "FILE"))),
         "check": command_line("check", "MODEL", "--apply"),
         "convert": command_line("convert", str(error.facts.get("path", "FILE"))),
+        "ray": _ray_installation(),
         "example": command_line("train", "--example"),
         "upscale": command_line("upscale", "PICTURE", "--with", "MODEL"),
     }
     return filled(_HERE[error.code], error.facts | commands)
+
+
+def _ray_installation() -> str:
+    """The command that installs the farm's packages into this environment: uv lies beside it, or in the package."""
+    root = resources().parent
+    found = [one for one in (*Path(sys.prefix).parent.glob("uv-*/bin/uv"), root / "uv" / "uv") if one.is_file()]
+    words = [str(found[0]) if found else "uv", "pip", "install", "--python", sys.executable]
+    return shlex.join([*words, "--require-hashes", "-r", str(root / "installer" / "requirements-farm.lock")])
 
 
 def say_here(error: ErrorFacts) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from halftone.contract.errors import ErrorFacts, HalftoneError
 from halftone.contract.facts import ModelFacts
+from halftone.contract.request import model_stem
 from halftone.contract.vocabulary import POCKET
 from halftone.library import models
 from halftone.library.add_ons.denoisers import host_of
@@ -170,6 +171,13 @@ def opened(model: str, known: Callable[[], Iterable[ModelFacts]]) -> tuple[Found
     hosts = tuple(known())
     fitting = (Hosted(part.path, host) for part in found.parts.values() if (host := host_of(part.path, hosts)) is not None)
     return found, next(fitting, None)
+
+
+def named_model(name: str, folders: tuple[str, ...]) -> str | None:
+    """The one model of these folders with this name; None where there is none, or several."""
+    wanted = model_stem(name).casefold()
+    found = [one.id for one in models_in(folders).models.values() if wanted == model_stem(one.path).casefold()]
+    return found[0] if len(found) == 1 else None
 
 
 def models_in(folders: tuple[str, ...]) -> Found:
