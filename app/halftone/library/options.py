@@ -20,7 +20,7 @@ from halftone.contract.parameters import (
 )
 from halftone.contract.request import OptionValue
 from halftone.contract.wording import Words, either
-from halftone.library.sampler_options import adds_noise
+from halftone.library.sampler_options import takes_seed_delta
 from halftone.library.samplers import OWN_OPTIONS, takes_solver_option
 
 Kind = Literal["number", "whole number", "text", "switch", "list"]
@@ -152,7 +152,7 @@ def known_options(
     """
     taken = _taken(_running(facts.pipeline, image=image, mask=mask))
     lacking = {name for name in OWN_OPTIONS if not takes_solver_option(sampler, name, facts.samplers)}
-    if not adds_noise(facts, sampler, options):
+    if not takes_seed_delta(facts, sampler, options):
         lacking.add(NOISE_SEED_DELTA)
     return {name for name in taken if name not in lacking}
 

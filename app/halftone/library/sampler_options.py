@@ -6,7 +6,14 @@ from typing import Any, Final, TypeGuard, cast
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import ModelFacts
-from halftone.contract.parameters import NOISE_SEED_DELTA, OPTION_PARAMETERS, check_range, option_flag
+from halftone.contract.parameters import (
+    NOISE_OF_COMFYUI,
+    NOISE_SEED_DELTA,
+    NOISE_SOURCE,
+    OPTION_PARAMETERS,
+    check_range,
+    option_flag,
+)
 from halftone.contract.request import BY_DIFFUSERS, KARRAS, OptionValue, split_sampler
 from halftone.contract.wording import Words
 from halftone.library.samplers import (
@@ -18,6 +25,8 @@ from halftone.library.samplers import (
     SOLVED,
     SOLVER_OPTIONS,
     ZERO_SNR,
+    are_flows,
+    is_solved,
     sampler_called,
     solver_takes,
     takes_solver_option,
@@ -27,6 +36,8 @@ Options = Mapping[str, OptionValue]
 
 _DRAWING: Final = frozenset((*SOLVER_OPTIONS["eta_ancestral"], "ER SDE", "Restart", "LCM", "DDPM", "TCD"))
 """Methods that add noise at their steps."""
+BROWNIAN: Final = ("DPM++ SDE", "DPM++ 2M SDE", "DPM++ 2M SDE Heun", "DPM++ 3M SDE")
+"""Those whose noise is a Brownian motion of the picture's seed."""
 _ETA_OF_DDIM: Final = "eta"
 _MOST_TIMES: Final = 100_000
 """A configuration with more steps of training is damaged: real ones have 1000, and millions would take seconds and gigabytes."""
@@ -47,6 +58,15 @@ def adds_noise(facts: ModelFacts, sampler: str | None, options: Options) -> bool
     if takes_solver_option(called, "eta_ancestral", facts.samplers):
         return options.get("eta_ancestral") != 0
     return method in _DRAWING or (method == _DDIM and not _is_own_ddim(called) and bool(options.get(_ETA_OF_DDIM)))
+
+
+def takes_seed_delta(facts: ModelFacts, sampler: str | None, options: Options) -> bool:
+    """Whether another seed for the noise of the steps changes something. SDE samplers take theirs from the picture's seed, as in
+    A1111, and so does everything in ComfyUI.
+    """
+    method, _ = split_sampler(sampler_called(sampler or "") or "")
+    of_picture = is_solved(sampler_called(sampler or ""), flow=are_flows(facts.samplers)) and method in BROWNIAN
+    return adds_noise(facts, sampler, options) and not of_picture and options.get(NOISE_SOURCE) not in NOISE_OF_COMFYUI
 
 
 def finds_steps(sampler: str | None) -> str | None:

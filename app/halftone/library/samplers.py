@@ -303,7 +303,7 @@ def takes_solver_option(sampler: str | None, name: str, names: Sequence[str]) ->
     where they are not known.
     """
     method, way = split_sampler(sampler or "")
-    flow = _are_flows(tuple(names))
+    flow = are_flows(tuple(names))
     return is_solved(sampler, flow=flow) and solver_takes(method, way, name, flow=flow)
 
 
@@ -315,7 +315,7 @@ def is_solved(sampler: str | None, *, flow: bool = False) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _are_flows(names: tuple[str, ...]) -> bool:
+def are_flows(names: tuple[str, ...]) -> bool:
     """Whether a model has samplers, of flow models alone: hundreds of names, asked of each option at each edit."""
     return bool(names) and set(names) <= set(FLOW_SAMPLERS)
 

@@ -68,6 +68,8 @@ _WAYS: Final = {
     (False, "nearest-exact"): "Latent (nearest-exact)", (False, "bicubic"): "Latent (bicubic)",
 }  # fmt: skip
 """(of pixels, the way in ComfyUI) -> A1111's upscaler."""
+_DRAWS: Final = re.compile("sde|ancestral|lcm|seeds|ddpm|sa_solver")
+"""In the names of samplers that add noise at their steps."""
 _AGAIN: Final = {"Sampler": "sampler", "Schedule type": "schedule type", "CFG scale": "CFG Scale", "Seed": "seed"}
 """Fields of a sampler -> what A1111 calls them for a second pass."""
 _GRAIN: Final = 16
@@ -276,7 +278,9 @@ class _Way:
         }
         before = {f"{start} {word}": first.fields.get(field) for field, word in _AGAIN.items()}
         before |= {f"{start} {word}": value for word, value in told.items()}
-        own = {"Hires": (), "Refiner": ("Refiner checkpoint", "Refiner LoRAs", "Refiner seed")}[start]
+        own = {"Hires": (), "Refiner": ("Refiner checkpoint", "Refiner LoRAs")}[start]
+        if start == "Refiner" and not _DRAWS.search(str(second.fields.get("Sampler"))):
+            own = (*own, "Refiner seed")  # its sampler draws no noise
         return {name: value for name, value in values.items() if value != before[name] and name not in own}
 
     def _refined(self, node: Node, last: Node, second: Sampling) -> dict[str, Any]:

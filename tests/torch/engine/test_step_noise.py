@@ -23,6 +23,7 @@ from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.solver_table import SOLVERS
 from halftone.engine.sampling.step_noise import Brownian, Draw, of_card, of_processor
 from halftone.engine.service import DiffusersEngine
+from halftone.library.sampler_options import BROWNIAN as NAMES
 
 REFERENCE: Final = json.loads((Path(__file__).parents[2] / "references" / "brownian.json").read_text())
 SHAPE: Final = torch.Size((1, 4, 4, 4))
@@ -30,6 +31,10 @@ TRAINING: Final[dict[str, Any]] = {"beta_start": 0.00085, "beta_end": 0.012, "be
 CPU, NV, COMFYUI, COMFYUI_GPU = range(4)
 BROWNIAN: Final = tuple(name for name, solver in SOLVERS.items() if solver.brownian)
 SEED: Final = 2**40 + 7
+
+
+def test_these_samplers_take_no_other_seed_for_their_steps() -> None:
+    assert set(BROWNIAN) == set(NAMES)
 
 
 @pytest.mark.parametrize(("source", "draw"), [("CPU", of_processor), ("NV", of_card)])

@@ -27,6 +27,7 @@ from halftone.contract.vocabulary import NanCheck, OnBlack
 from halftone.engine.basics import snapshot as snapshots
 from halftone.engine.basics.snapshot import Snapshot
 from halftone.engine.sampling.latents import keep_latents
+from halftone.engine.sampling.solver_scheduler import SolverScheduler
 from halftone.engine.sampling.unfinished import LOOP, Loop, NotKeptError, packed_loop, read_loop
 from halftone.engine.service import DiffusersEngine
 from halftone.health.pictures.unfinished_pictures import read_kept
@@ -301,6 +302,22 @@ def test_every_kind_of_value_comes_back_as_it_was(engine: DiffusersEngine, model
 def test_what_could_run_is_not_written() -> None:
     with pytest.raises(NotKeptError):
         packed_loop(loop_of({"noise_sampler": lambda: 0}), {})
+
+
+def test_a_loop_that_an_earlier_version_kept_goes_on_with_its_noise(engine: DiffusersEngine, models: dict[str, Path]) -> None:
+    path = Path(str(stopped(engine, models["sd15"]).latents))
+    scheduler = SolverScheduler(solver="DPM++ 2M SDE", schedule="Karras")
+    scheduler.set_timesteps(4)
+    state = snapshots.scheduler_state(scheduler)
+    earlier = {name: value for name, value in state.items() if name not in SolverScheduler.NOT_KEPT_EARLIER}
+    written = keep_latents(loop_of(earlier, "SolverScheduler"), read_kept(path))
+    fresh = SolverScheduler(solver="DPM++ 2M SDE", schedule="Karras")
+    fresh.noise_seed = 5
+    found = read_loop(written, fresh, torch.device("cpu")).snapshot.scheduler
+    assert found["noise_seed"] is None, "its noise came from the generator alone"
+    assert found["levels"] == scheduler.levels
+    with pytest.raises(HalftoneError):
+        read_loop(keep_latents(loop_of({"levels": []}, "SolverScheduler"), read_kept(path)), fresh, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("sampler", [None, "DDIMScheduler"])

@@ -15,7 +15,7 @@ from halftone.contract.request import PictureRequest
 from halftone.health.pictures.requests import check_request
 from halftone.library.models import POCKET, describe
 from halftone.library.options import known_options
-from halftone.library.sampler_options import noise_range
+from halftone.library.sampler_options import noise_range, takes_seed_delta
 from halftone.library.samplers import FLOW_SAMPLERS, SAMPLERS, samplers_of
 
 SD15 = {"_class_name": "PNDMScheduler", "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
@@ -146,3 +146,19 @@ def test_the_noise_is_unknown_where_a_number_cannot_be(odd: dict[str, Any]) -> N
 def test_betas_that_are_given_count_and_may_leave_no_picture() -> None:
     assert noise_range({"trained_betas": [0.5, 0.5]}) == pytest.approx((1, 3**0.5))
     assert noise_range({"trained_betas": [0.999] * 1000}) == (pytest.approx(999**0.5), float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "source", "takes"),
+    [
+        ("Euler a Karras", 0, True), ("Euler a Karras", 1, True), ("Euler a Karras", 2, False), ("Euler Karras", 0, False),
+        ("DPM++ 2M SDE Karras", 0, False), ("DPM++ SDE", 0, True), ("dpmpp_3m_sde_gpu exponential", 3, False),
+        ("SEEDS 2 Karras", 1, True), ("LCM Simple", 2, False),
+    ],
+)  # fmt: skip
+def test_another_seed_for_the_steps_needs_noise_that_goes_on(sampler: str, source: int, takes: bool) -> None:
+    """SDE samplers, and all of ComfyUI, take theirs from the picture's seed; those of diffusers do not."""
+    options = {"noise_source": source}
+    assert takes_seed_delta(model("diffusion"), sampler, options) is takes
+    known = known_options(model("diffusion"), sampler, options, image=False, mask=False)
+    assert ("eta_noise_seed_delta" in known) is takes

@@ -720,3 +720,12 @@ def test_a_picture_that_does_not_say_enough_is_refused(tmp_path: Path, graph: st
     with pytest.raises(HalftoneError) as caught:
         said_by(save(tmp_path / "a.png", graph))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("sampler", "noted"), [("dpmpp_2m_sde", "1"), ("euler_ancestral", "1"), ("dpmpp_2m", None)])
+def test_the_refiners_own_seed_is_noted_where_it_draws_noise(sampler: str, noted: str | None) -> None:
+    graph = plain()
+    with_refiner(graph)
+    put(graph, "3", sampler_name=sampler)
+    put(graph, "51", sampler_name=sampler)
+    assert parameters_of(json.dumps(graph)).fields.get("Refiner seed") == noted

@@ -79,12 +79,12 @@ def read_loop(path: Path, scheduler: Any, device: torch.device) -> Loop:
                 raise ValueError(f"its sampler is {told['sampler']}")
             loop = _loop(told, partial(_read, tensor=opened.get_tensor), device, path)
         fresh = snapshots.scheduler_state(scheduler)
-        _check_sampler(fresh, loop.snapshot)
+        _check_sampler(fresh, loop.snapshot, _of_earlier(scheduler))
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise _unreadable(path, str(error)) from error  # whatever is odd about it, it is no loop that was kept
-    snapshot = replace(loop.snapshot, scheduler={**fresh, **loop.snapshot.scheduler})
+    snapshot = replace(loop.snapshot, scheduler={**fresh, **_of_earlier(scheduler), **loop.snapshot.scheduler})
     return replace(loop, snapshot=snapshot)
 
 
@@ -108,10 +108,15 @@ def _loop(told: dict[str, Any], read: Callable[..., Any], device: torch.device, 
     return Loop(snapshot, told["sampler"], shapes, {name: read(value, device=device) for name, value in told["blank"].items()})
 
 
-def _check_sampler(fresh: Mapping[str, Any], snapshot: Snapshot) -> None:
+def _of_earlier(scheduler: Any) -> Mapping[str, Any]:
+    """What samplers did not keep in earlier versions, as it was then."""
+    return getattr(scheduler, "NOT_KEPT_EARLIER", {})
+
+
+def _check_sampler(fresh: Mapping[str, Any], snapshot: Snapshot, not_kept: Mapping[str, Any]) -> None:
     """Raise ValueError for what is not the state of such a sampler after one of its steps. fresh: of a new one."""
     held = snapshot.scheduler
-    if missing := fresh.keys() - held.keys() - {_OWN}:
+    if missing := fresh.keys() - held.keys() - not_kept.keys() - {_OWN}:
         raise ValueError(f"its sampler lacks {sorted(missing)}")
     for name, value in fresh.items():
         if isinstance(value, torch.Tensor) and not isinstance(held[name], torch.Tensor):

@@ -44,7 +44,7 @@ from halftone.library.options import CLIP_SKIP, NAMES, known_options, over
 from halftone.library.prompts.composed_prompts import is_read_otherwise
 from halftone.library.prompts.prompt_syntax import Rules, Syntax
 from halftone.library.prompts.wildcards import is_drawn
-from halftone.library.sampler_options import adds_noise
+from halftone.library.sampler_options import takes_seed_delta
 from halftone.library.samplers import (
     begins_without_noise,
     by_comfyui,
@@ -306,7 +306,7 @@ class _Reader:
         image, mask = self._now.image is not None, self._now.mask is not None
         known = set(NAMES if model is None else known_options(model, sampler, said, image=image, mask=mask)) - idle_options(said)
         for name, value in said.items():
-            without_effect = name == NOISE_SEED_DELTA and model is not None and not adds_noise(model, sampler, said)
+            without_effect = name == NOISE_SEED_DELTA and model is not None and not takes_seed_delta(model, sampler, said)
             if name in known or without_effect:  # A1111 writes that one beside any sampler
                 continue
             one = OPTION_PARAMETERS.get(name)
