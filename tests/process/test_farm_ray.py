@@ -191,6 +191,22 @@ def test_the_log_of_a_ray_that_did_not_start_is_kept_where_an_error_names_it(kep
     process.log.unlink(missing_ok=True)
 
 
+def test_a_node_joins_a_head_again_that_was_killed(tmp_path: Path) -> None:
+    address, log = own_address(), tmp_path / "node.log"
+    if address is None:
+        pytest.skip("this machine has no address but loopback")
+    with contextlib.ExitStack() as stack:
+        first, there = stack.enter_context(head(tmp_path / "head.log", "--address", address, "--no-work"))
+        node = stack.enter_context(running(log, "join", there))
+        assert until(lambda: log.read_text().count("Joined.") == 1, node)
+        first.kill()
+        first.wait()
+        port = there.rpartition(":")[2]
+        stack.enter_context(head(tmp_path / "again.log", "--address", address, "--port", port, "--no-work"))
+        assert until(lambda: log.read_text().count("Joined.") == 2, node), log.read_text()
+        assert "The head does not answer any more." in log.read_text()
+
+
 def test_a_node_that_is_killed_costs_nothing_but_its_leases(tmp_path: Path) -> None:
     """40 files, none partial, equal to local ones; lost attempts at most the leases of the dead node; no process left."""
     address = own_address()

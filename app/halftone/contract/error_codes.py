@@ -170,7 +170,6 @@ ErrorCode = Literal[
     "farm-start",
     "farm-not-possible",
     "farm-no-head",
-    "farm-head-lost",
     "farm-token",
     "farm-bad-jobs",
     "farm-jobs-unread",

@@ -487,10 +487,6 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
         "No head answers at {address}.",
         "Check the address and the port, and whether the head runs.",
     ),
-    "farm-head-lost": (
-        "The head at {address} does not answer any more. This node left the farm.",
-        "When it runs again, join again.",
-    ),
     "farm-token": (
         "The farm's token in {path} is missing or wrong.",
         "Copy the head's token file to this machine.",

@@ -97,7 +97,7 @@ class Cluster:
         self._former.keep(self._folder)
         self._process = RayProcess(arguments, self._token, loopback=loopback, works=self._works)
         until = time.monotonic() + _START_SECONDS
-        while not _answers(self._host, self._port):
+        while not answers(self.address):
             self._check_stop()
             if self._process.ended() is not None or time.monotonic() > until:
                 raise HalftoneError(
@@ -262,8 +262,8 @@ class NodeActor:
         return b""
 
 
-def join(address: str, token: Path) -> RayProcess:
-    """Start a node of a farm on this machine. Raises HalftoneError setting-bad-value and farm-no-head."""
+def check_head(address: str) -> None:
+    """Raise HalftoneError setting-bad-value for an address that no other machine's head has, and farm-no-head."""
     host, _, port = address.rpartition(":")
     allowed: Words | None = None
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -272,8 +272,12 @@ def join(address: str, token: Path) -> RayProcess:
         allowed = Words("the address of a head that was started with --address")
     if allowed is not None:
         raise HalftoneError("setting-bad-value", name="ADDRESS:PORT", value=address, allowed=allowed)
-    if not _answers(host, int(port), _REACH_SECONDS):
+    if not answers(address, _REACH_SECONDS):
         raise HalftoneError("farm-no-head", address=address)
+
+
+def join(address: str, token: Path) -> RayProcess:
+    """Start a node of a farm on this machine. address: as `check_head` lets it pass."""
     return RayProcess((f"--address={address}",), token, loopback=False, works=True)
 
 
@@ -297,9 +301,11 @@ def free_port(host: str, port: int) -> int:
         return probe.getsockname()[1]
 
 
-def _answers(host: str, port: int, seconds: float = 1.0) -> bool:
+def answers(address: str, seconds: float = 1.0) -> bool:
+    """Whether anything listens at ADDRESS:PORT."""
+    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, port), timeout=seconds):
+        with socket.create_connection((host, int(port)), timeout=seconds):
             return True
     except OSError:
         return False

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from halftone.contract.errors import HalftoneError
 from halftone.contract.wording import Words
-from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, join
+from halftone.farm.cluster import LOOPBACK, Cluster, StartStopped, answers, check_head, join
 from halftone.farm.head import Head
 from halftone.farm.ledger import Ledger, head_mark
 from halftone.farm.placing import settle, unsound
@@ -106,32 +106,50 @@ class Stop:
             self._then()
 
 
-def run_node(address: str, token: str | None, begun: Callable[[], object], joined: Callable[[], object]) -> None:
-    """Be a node until it is stopped, or the head is gone. Raises HalftoneError farm-*, setting-bad-value."""
+class NodeSays(NamedTuple):
+    """What a node shows its user: it tries to join; it is in the farm; the head is gone, and the node waits for it."""
+
+    joining: Callable[[], object]
+    joined: Callable[[], object]
+    lost: Callable[[], object]
+
+
+def run_node(address: str, token: str | None, says: NodeSays) -> None:
+    """Be a node until it is stopped; a head that ends and comes back is joined again. Raises HalftoneError farm-*, and
+    setting-bad-value.
+    """
     check_ray()
-    path, stop, was_up, lost = given_token(token), Stop(), False, False
+    path, stop = given_token(token), Stop()
     with stop.by_signals():
-        process = join(address, path)
-        try:
-            stop.call(process.end)
-            begun()
-            while process.ended() is None:
-                if not was_up and process.is_up():
-                    was_up = True
-                    joined()
+        check_head(address)
+        while stop.asked is None:
+            says.joining()
+            _serve_as_node(address, path, stop, says)
+            if stop.asked is None:
+                says.lost()
+            while stop.asked is None and not answers(address):
                 time.sleep(_LOOK_SECONDS)
-            was_up, said = was_up or process.is_up(), process.said()
-            lost = stop.asked is None
-        finally:
-            process.leave(keep_log=lost and not was_up)
-    if not lost:
-        return
-    if was_up:
-        raise HalftoneError("farm-head-lost", details=said, address=address)
-    if "authentication" in said.lower() or "token" in said.lower():
+
+
+def _serve_as_node(address: str, token: Path, stop: "Stop", says: NodeSays) -> None:
+    """Be a node until it is stopped or the head is gone. Raises HalftoneError farm-* where it did not come in."""
+    process, was_up, lost = join(address, token), False, False
+    try:
+        stop.call(process.end)
+        while process.ended() is None:
+            if not was_up and process.is_up():
+                was_up = True
+                says.joined()
+            time.sleep(_LOOK_SECONDS)
+        was_up, said = was_up or process.is_up(), process.said()
+        lost = stop.asked is None and not was_up
+    finally:
+        process.leave(keep_log=lost)
+    if lost and ("authentication" in said.lower() or "token" in said.lower()):
         process.log.unlink(missing_ok=True)
-        raise HalftoneError("farm-token", details=said, path=str(path))
-    raise HalftoneError("farm-start", details=said, detail=Words("this node never reached the head"), log=str(process.log))
+        raise HalftoneError("farm-token", details=said, path=str(token))
+    if lost:
+        raise HalftoneError("farm-start", details=said, detail=Words("this node never reached the head"), log=str(process.log))
 
 
 def settled(*, again: bool, remake: bool) -> Settled:

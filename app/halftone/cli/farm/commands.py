@@ -70,15 +70,15 @@ def join(
     ] = None,
 ) -> None:
     """Lend this machine's cards to a farm, until Ctrl+C. Models are looked for in your own folders."""
-    from halftone.farm.serving import run_node
+    from halftone.farm.serving import NodeSays, run_node
 
+    says = NodeSays(
+        joining=lambda: say(f"Joining {address}. Ctrl+C leaves the farm."),
+        joined=lambda: say("Joined. Jobs of the farm run here now."),
+        lost=lambda: say("The head does not answer any more. This node joins again when it does."),
+    )
     with kept_log():
-        run_node(
-            address,
-            token_file,
-            lambda: say(f"Joining {address}. Ctrl+C leaves the farm."),
-            lambda: say("Joined. Jobs of the farm run here now."),
-        )
+        run_node(address, token_file, says)
 
 
 def submit(
