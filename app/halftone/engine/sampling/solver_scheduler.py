@@ -103,7 +103,8 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
 
     order = 1
     NOT_KEPT_EARLIER: Final[Mapping[str, Any]] = {
-        "noise_seed": None, "noise_source": 0, "_part": None, "_levels": [0.0], "_ours": (0, 0), "_noised": 0.0, "_motion": (0.0, 0.0),
+        "noise_seed": None, "noise_source": 0, "_part": None, "_levels": [0.0], "_ours": (0, 0), "_noised": 0.0,
+        "_motion": (0.0, 0.0),
     }  # fmt: skip
     """What a picture lacks that an earlier version stopped: all its noise came from the generator."""
 
