@@ -10,6 +10,8 @@ from halftone.contract.wording import Words, both, either
 
 _SIZE: Final = "--size"
 """What other programs call width and height together, and so what many type first."""
+_SCHEDULES: Final = ("--schedule", "--scheduler")
+"""What other programs call the second half of a sampler's name here."""
 _KINDS: Final = (("integer", "a whole number"), ("float", "a number"), ("number", "a number"))
 """A word of the parser's complaint about a value -> what the option takes."""
 _CHOICES: Final = " is not one of "
@@ -43,7 +45,10 @@ def _words(error: Any, context: Any, command: str) -> tuple[Fact, Fact]:
     match type(error).__name__:
         case "NoSuchOption":
             options = [name for known in context.command.params for name in (*known.opts, *known.secondary_opts)]
-            return Words("{0} has no option {1}", (command, option)), _did_you_mean(option, options)
+            problem = Words("{0} has no option {1}", (command, option))
+            if option in _SCHEDULES and "--sampler" in options:
+                return problem, Words('Write the schedule after the sampler: --sampler "Euler Karras". ')
+            return problem, _did_you_mean(option, options)
         case "BadOptionUsage":
             lacks = "requires" in complaint
             return Words("{0} needs a value" if lacks else "{0} takes no value", (option,)), ""
