@@ -890,7 +890,10 @@ def test_a_file_may_be_replaced_on_request(run: Run, folder: Path) -> None:
     [
         (["check", "--stepz", "3"], "halftone check has no option --stepz. Did you mean --steps? See halftone check --help."),
         (["generate", "a", "--sise", "8"], "halftone generate has no option --sise. Did you mean --width and --height?"),
-        (["generate", "a", "--scheduler", "karras"], 'Write the schedule after the sampler: --sampler "Euler Karras".'),
+        (
+            ["generate", "a", "--scheduler", "karras"],
+            'halftone generate has no option --scheduler. Write the schedule after the sampler: --sampler "Euler Karras".',
+        ),
         (["generate", "a", "--size=8"], "halftone generate has no option --size. Did you mean --width and --height?"),
         (["devices", "--size", "8"], "halftone devices has no option --size. See halftone devices --help."),
         (["check", "--bogus"], "halftone check has no option --bogus. See halftone check --help."),
