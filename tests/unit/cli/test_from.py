@@ -15,7 +15,7 @@ from halftone.cli import main
 from halftone.cli.generate.settings_from_picture import from_picture, not_used
 from halftone.cli.options.flags import _control
 from halftone.contract.errors import HalftoneError
-from halftone.contract.request import Hires, PictureRequest
+from halftone.contract.request import Hires, PictureRequest, Start
 from halftone.gallery.history import History
 from halftone.library.files.small_files import T5
 from halftone.metadata.control_units import control_of, unit_in
@@ -167,6 +167,7 @@ def test_a_picture_is_made_with_the_settings_of_another_one(picture: str, capfd:
         (["--noise-source", "cpu"], {"options": {"clip_skip": 2}}),
         (["--option", "eta=1.0"], {"options": {"clip_skip": 2, "noise_source": 1, "eta": 1.0}}),
         (["--hires", "2", "--steps", "4"], {"hires": Hires(scale=2.0), "steps": 4}),
+        (["--hires", "2", "--denoising-strength", "0.3"], {"hires": Hires(scale=2.0, strength=0.3), "start": Start()}),
     ],
 )
 def test_what_is_given_beside_it_counts_before_it(picture: str, words: list[str], fields: dict[str, Any]) -> None:
