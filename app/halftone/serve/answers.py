@@ -126,11 +126,12 @@ class Source(NamedTuple):
 def info_of(request: PictureRequest, source: Source, pictures: list[PictureFacts], warnings: list[str], stamp: str) -> Json:
     """As A1111 describes the pictures of an answer."""
     texts = [read_picture(Path(facts.path)).parameters or "" for facts in pictures]
-    said = parse_parameters(texts[0]).fields if texts else {}
+    read = [parse_parameters(text) for text in texts]  # their prompts have the tags of LoRAs, as A1111's
+    said = read[0].fields if read else {}
     first = pictures[0] if pictures else None
     return {
-        "prompt": request.prompt,
-        "all_prompts": [facts.prompt or request.prompt for facts in pictures],
+        "prompt": read[0].prompt if read else request.prompt,
+        "all_prompts": [one.prompt for one in read],
         "negative_prompt": request.negative,
         "all_negative_prompts": [facts.negative or request.negative for facts in pictures],
         "seed": -1 if first is None else first.seed,

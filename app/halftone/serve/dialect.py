@@ -197,7 +197,7 @@ def check_numbers(asked: Asked) -> None:
     for name, value in (("width", asked.width), ("height", asked.height)):
         check_multiple(name, value or 0)
     if asked.denoising_strength is not None and (asked.enable_hr or isinstance(asked, AskedFromPicture)):
-        check_range("denoising_strength", asked.denoising_strength, STRENGTH_RANGE)
+        check_range("denoising_strength", asked.denoising_strength, (0, STRENGTH_RANGE[1]))
     if asked.enable_hr and not (asked.hr_resize_x and asked.hr_resize_y):
         check_range("hr_scale", asked.hr_scale, SCALE_RANGE)
 
@@ -282,7 +282,7 @@ def _second_pass(asked: Asked) -> Iterator[tuple[str, str]]:
 def start_of(asked: AskedFromPicture) -> Start:
     """How the start picture is used. Raises HalftoneError setting-bad-value for a number that A1111 does not have."""
     return Start(
-        strength=0.75 if asked.denoising_strength is None else asked.denoising_strength,
+        strength=0.75 if asked.denoising_strength is None else max(asked.denoising_strength, STRENGTH_RANGE[0]),
         resize=_numbered("resize_mode", asked.resize_mode, _RESIZES),
         mask_blur=Start().mask_blur if asked.mask_blur is None else asked.mask_blur,
         masked_content=_numbered("inpainting_fill", asked.inpainting_fill, _CONTENTS) if asked.mask else "original",

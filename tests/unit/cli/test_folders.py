@@ -45,7 +45,9 @@ def test_a_folder_is_added_listed_and_removed(run: Run, tmp_path: Path, monkeypa
     ]
     found = json.loads(run("folders", "--json").out)["folders"]
     assert found == {kind: [] for kind in KINDS} | {"models": [*saved.model_folders], "embeddings": [words]}
-    assert run("folders", "remove", "gone", words).out == f"Removed: {tmp_path / 'gone'}\nRemoved: {words}\n"
+    assert (
+        run("folders", "remove", "gone", words).out == f"Removed: {tmp_path / 'gone'} (models)\nRemoved: {words} (embeddings)\n"
+    )
     assert load() == Settings(theme="dark", model_folders=(models,))
 
 
@@ -79,3 +81,13 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(
     assert refused.code == 2
     assert said.replace("PLACE", str(tmp_path)) in refused.err
     assert load() == Settings()
+
+
+def test_a_folder_stays_as_what_else_it_holds(run: Run, tmp_path: Path) -> None:
+    place = str(tmp_path)
+    for kind in ("models", "gallery"):
+        assert run("folders", "add", place, "--kind", kind).code == 0
+    assert run("folders", "remove", place, "--kind", "gallery").out == f"Removed: {place} (gallery)\n"
+    assert run("folders", "remove", place, "--kind", "gallery").code == 2
+    assert place in run("folders").out
+    assert run("folders", "remove", place).out == f"Removed: {place} (models)\n"

@@ -155,6 +155,7 @@ def test_a_start_picture_follows_the_numbers_of_a1111() -> None:
     assert (start.strength, start.resize, start.mask_blur) == (0.75, "fill", 8)
     assert (start.masked_content, start.only_masked) == ("noise", 16)
     assert start_of(AskedFromPicture(init_images=["x"], denoising_strength=0.3)).only_masked is None
+    assert start_of(AskedFromPicture(init_images=["x"], denoising_strength=0)).strength == 0.01, "one step, as in A1111"
 
 
 @pytest.mark.parametrize("sent", [{"resize_mode": 4}, {"resize_mode": -1}, {"mask": "y", "inpainting_fill": 4}])

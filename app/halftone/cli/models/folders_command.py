@@ -81,23 +81,26 @@ def add(
             say(f"See what is in it:  {command_line('models')}", err=True)
 
 
-def remove(paths: Paths, json: flags.Json = False) -> None:
+def remove(
+    paths: Paths,
+    kind: Annotated[Kind | None, typer.Option("--kind", help="As this kind alone. Default: all kinds.")] = None,
+    json: flags.Json = False,
+) -> None:
     """No longer look for files in folders. The folders and their files stay."""
     saved = load()
-    wanted = tuple(dict.fromkeys(map(_place, paths)))
-    left: dict[str, tuple[str, ...]] = {}
-    for kind in KINDS:
-        left[field_of(kind)] = tuple(one for one in getattr(saved, field_of(kind)) if _place(one) not in wanted)
-    known = {_place(one) for kind in KINDS for one in getattr(saved, field_of(kind))}
-    for path in wanted:
-        if path not in known:
+    kinds = KINDS if kind is None else (kind,)
+    held = {one: tuple(map(_place, getattr(saved, field_of(one)))) for one in kinds}
+    wanted = {path: [one for one in kinds if path in held[one]] for path in map(_place, paths)}
+    for path, there in wanted.items():
+        if not there:
             hint = f"Those are listed by:  {command_line('folders')}  "
             problem = Words("{0} is not among your folders", (path,))
             raise HalftoneError("usage", problem=problem, hint=hint, command=command_line("folders", "remove"))
+    left = {field_of(one): tuple(path for path in getattr(saved, field_of(one)) if _place(path) not in wanted) for one in kinds}
     _save(replace(saved, **left), saved, as_json=json)
     if not json:
-        for path in wanted:
-            say(f"Removed: {path}")
+        for path, there in wanted.items():
+            say(f"Removed: {path} ({', '.join(there)})")
 
 
 def _save(settings: Settings, before: Settings, *, as_json: bool) -> None:
