@@ -302,7 +302,7 @@ WORDS: Final[dict[ErrorCode, tuple[str, str]]] = {
     "inversion-not-one": ("{path} is not an embedding: {detail}.", "Choose a .safetensors embedding, or remove it."),
     "inversion-other-base": (
         "The embedding {name} does not fit {model}: {detail}.",
-        "Halftone did not start. Use a model that the embedding was trained for, or remove it.",
+        "Nothing was made. Use a model that the embedding was trained for, or remove it.",
     ),
     "inversion-unknown": (
         "Your folders hold no embedding {name} for {model}.",

@@ -240,7 +240,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(models: dict[str, Path], f
         (tmp_path / "none.safetensors", "ip-adapter-missing", "There is no IP-Adapter at"),
         (tmp_path, "ip-adapter-not-one", "it is a folder"),
         (tmp_path / "half.safetensors", "model-truncated", "half.safetensors is incomplete: 9508 of 9608 bytes."),
-        (tmp_path / "pickle.bin", "ip-adapter-not-one", "it is a pickle file"),
+        (tmp_path / "pickle.bin", "model-pickle", "is a pickle file"),
         (face, "ip-adapter-not-one", "its layers are for another kind of denoiser"),
         (models["sd15"] / "vae" / "diffusion_pytorch_model.safetensors", "ip-adapter-not-one", "as an IP-Adapter: it is a VAE"),
         (files / "sdxl plain.safetensors", "ip-adapter-other-base", "its tokens have 32 values, the model's 16"),

@@ -82,7 +82,7 @@ def test_what_is_no_upscale_model_is_refused(models: dict[str, Path], tmp_path: 
             pass
     with pytest.raises(HalftoneError) as refused:
         load_upscaler(str(path), CPU)
-    known = {"gone": "upscaler-missing", "text": "model-bad-header", "half": "model-truncated"}
+    known = {"gone": "upscaler-missing", "pickle": "model-pickle", "text": "model-bad-header", "half": "model-truncated"}
     assert refused.value.code == known.get(name, "upscaler-not-one")
     assert "(" + "detail)" not in str(refused.value)
 

@@ -742,7 +742,7 @@ REFUSALS: list[Refusal] = [
     (lambda _: ["generate", "a", "--lora", "x" * 300 + ":0.5"], "lora-not-a-lora"),
     (lambda _: ["generate", "a", "--lora", "x" * 300 + ".safetensors"], "lora-not-a-lora"),
     (lambda folder: ["check", "--lora", str(folder)], "lora-not-a-lora"),
-    (lambda folder: ["check", "--lora", str(folder / "a.ckpt")], "lora-not-a-lora"),
+    (lambda folder: ["check", "--lora", str(folder / "a.ckpt")], "model-pickle"),
     (lambda folder: ["check", "--lora", str(folder / "cut.safetensors")], "model-truncated"),
     (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:12"], "value-out-of-range"),
     (lambda folder: ["generate", "a", "--lora", f"{folder / 'lora.safetensors'}:nan"], "value-out-of-range"),

@@ -58,7 +58,7 @@ def test_it_stands_on_the_list_with_what_made_its_source(run: Run, picture: Path
     [
         (("SUN", "--with", "nobody"), "There is no upscale model at"),
         (("gone.png", "--with", "MODEL"), "There is no picture at"),
-        (("SUN", "--with", "old.pth"), "it is a pickle file"),
+        (("SUN", "--with", "old.pth"), "is a pickle file"),
         (("SUN", "SUN", "--with", "MODEL", "-o", "both.png"), "both.png does not exist. Create it"),
         (("SUN", "--with", "MODEL", "-o", "a.gif"), "Halftone cannot write the file type of"),
         (("SUN", "--with", "MODEL", "-o", "SUN"), "Halftone never overwrites your files."),

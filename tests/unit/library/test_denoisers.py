@@ -48,7 +48,7 @@ NO_TRANSFORMER: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "nothing": (lambda at: at / "none.gguf", "transformer-missing", "There is no transformer file at"),
     "folder": (lambda at: folder(at / "transformer"), "transformer-not-one", "it is a folder; choose the file inside it"),
     "picture": (lambda at: written(at / "a.png", b"no"), "transformer-not-one", "it is not a .gguf or .safetensors file"),
-    "pickle": (lambda at: pickled(at / "a.ckpt"), "transformer-not-one", "it is a pickle file"),
+    "pickle": (lambda at: pickled(at / "a.ckpt"), "model-pickle", "is a pickle file"),
     "pickle by another name": (lambda at: pickled(at / "a.safetensors"), "model-pickle", "is a pickle file"),
     "page called a pickle": (lambda at: written(at / "a.pt", b"<html>"), "model-bad-header", "it is a web page, not a model"),
     "half": (lambda at: written(at / "a.gguf", packed()[:-40]), "model-truncated", "is incomplete"),

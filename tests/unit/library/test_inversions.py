@@ -62,7 +62,7 @@ def test_one_vector_may_have_one_dimension(tmp_path: Path) -> None:
     ("name", "content", "code", "word"),
     [
         ("gone.safetensors", None, "inversion-missing", "gone"),
-        ("old.pt", b"PK", "inversion-not-one", "pickle"),
+        ("old.pt", b"PK", "model-pickle", "pickle"),
         ("cut.safetensors", b"\x10\0\0", "model-truncated", "cut"),
         ("lora.safetensors", safetensors({"lora_te_x.lora_down.weight": ramp(4, 8)}), "inversion-not-one", "LoRA"),
         ("much.safetensors", safetensors({"emb_params": ramp(MOST + 1, 768)}), "inversion-not-one", str(MOST)),

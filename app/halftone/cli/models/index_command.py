@@ -61,7 +61,7 @@ def _scan(folders: list[str] | None, *, as_json: bool) -> None:
 def _summary(files: int, read: int, gone: int, *, offline: bool) -> str:
     if offline:
         return f"Not there now. {files} files are remembered."
-    return f"{files} files, {read} new or changed, {gone} gone"
+    return f"{files} {'file' if files == 1 else 'files'}, {read} new or changed, {gone} gone"
 
 
 def _silent(_root: str, _done: int, _of: int) -> None:

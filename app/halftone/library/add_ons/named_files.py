@@ -19,14 +19,14 @@ _IS_PICKLE: Final = Words("it is a pickle file, which can run code; Halftone doe
 
 @contextmanager
 def reading(path: str, missing: ErrorCode, unfit: ErrorCode) -> Generator[Path]:
-    """The path, to be read in the block. Raises HalftoneError `missing`, `unfit` for a pickle and for the system's refusal, or as
+    """The path, to be read in the block. Raises HalftoneError `missing`, model-pickle, `unfit` for the system's refusal, or as
     `refuse_misnamed`.
     """
     place = Path(path)
     try:
         if place.suffix.lower() in PICKLES and os.path.exists(place):
             refuse_misnamed(place)
-            raise HalftoneError(unfit, path=path, detail=_IS_PICKLE)
+            raise HalftoneError("model-pickle", path=path)  # it can be converted, whatever it is
         yield place
     except FileNotFoundError as error:
         raise HalftoneError(missing, path=path) from error
