@@ -293,7 +293,7 @@ class SolverScheduler(SchedulerMixin, ConfigMixin):
         return self.noise_source in NOISE_OF_COMFYUI
 
     def _of_noise(self, sigma: float) -> float:
-        """The scale of the noise at a sigma that a loop begins at. In ComfyUI, the largest one leaves nothing of a picture."""
+        """The scale of the noise at a sigma that a loop begins at. ComfyUI makes it a little stronger at the largest one."""
         largest = float(self._trained(self._mu).table[-1])
         alone = self._as_comfyui and not self._flow and (sigma > largest or math.isclose(sigma, largest, rel_tol=_SAME))
         return math.hypot(sigma, 1) if alone else sigma
