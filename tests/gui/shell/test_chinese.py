@@ -346,12 +346,15 @@ def test_only_names_stay_english() -> None:
 AVOIDED = {"您": "你", "GPU": "显卡"}
 """Words that Chinese texts do not use, and the one that they use instead."""
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+CHOICE = "ComfyUI GPU"
+"""A choice of the form, which is the same in both languages."""
 
 
 @pytest.mark.parametrize("avoided", AVOIDED)
 def test_chinese_has_one_word_for_one_thing(avoided: str) -> None:
     guide = {chapter.topic: CODE.sub("", chapter.markdown) for chapter in chapters("zh_CN")}
-    assert [words for words in (*texts().values(), *guide.values()) if avoided in words] == [], f"say {AVOIDED[avoided]}"
+    said = (words.replace(CHOICE, "") for words in (*texts().values(), *guide.values()))
+    assert [words for words in said if avoided in words] == [], f"say {AVOIDED[avoided]}"
 
 
 def test_the_page_of_a_report_is_chinese(tmp_path: Path) -> None:
