@@ -1,5 +1,8 @@
 """What is typed for pictures that are made in more than one pass."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from tests.helpers.samples import picture_facts
@@ -8,6 +11,8 @@ from halftone.cli.generate.pass_options import hires_of, passes_words, refiner_o
 from halftone.contract.errors import HalftoneError
 from halftone.contract.facts import PassFacts
 from halftone.contract.request import Hires, Refiner
+from halftone.library.models import POCKET, describe
+from halftone.settings.store import Settings
 
 
 def test_a_scale_alone_asks_for_a_second_pass() -> None:
@@ -33,6 +38,16 @@ def test_a_refiner_is_named_with_its_switch_point() -> None:
     with pytest.raises(HalftoneError) as refused:
         refiner_of(None, None, by_steps=True)
     assert str(refused.value) == "--refiner-by-steps cannot be given without --refiner. Use --refiner MODEL as well."
+
+
+def test_a_refiner_may_be_named_as_in_the_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with --model."""
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "models"
+    shutil.copytree(describe(POCKET).path, place / "polish")
+    saved = Settings(model_folders=(str(place),))
+    assert refiner_of("polish", None, saved=saved) == Refiner(path=str(place / "polish"))
+    assert refiner_of("other", None, saved=saved) == Refiner(path=str(tmp_path / "other"))
 
 
 def test_a_picture_tells_its_passes() -> None:

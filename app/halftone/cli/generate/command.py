@@ -110,7 +110,7 @@ def generate(
     if hires is not None and start.strength is not None and inputs.get("image") is None:  # A1111 has one name for both
         hires_strength, inputs["start"] = hires_strength or start.strength, replace(start, strength=None)
     second = pass_options.hires_of(hires, hires_upscaler, hires_steps, hires_strength, saved)
-    other = pass_options.refiner_of(refiner, refiner_at, by_steps=refiner_by_steps)
+    other = pass_options.refiner_of(refiner, refiner_at, by_steps=refiner_by_steps, saved=saved)
     asked: dict[str, Any] = dict(prompt=prompt, sampler=sampler, hires=second, refiner=other, **inputs)
     if preset is None or batch is not None:
         asked["batch"] = 1 if batch is None else batch

@@ -70,8 +70,10 @@ def hires_of(
     return Hires(scale=scale, upscaler=_upscaler(upscaler or LATENT, saved), steps=steps, strength=strength)
 
 
-def refiner_of(model: str | None, at: float | None, *, by_steps: bool = False) -> Refiner | None:
-    """The second model that was asked for. Raises HalftoneError setting-bad-value where it is missing."""
+def refiner_of(model: str | None, at: float | None, *, by_steps: bool = False, saved: Settings = _NO_FOLDERS) -> Refiner | None:
+    """The second model that was asked for: a path, or the name of one in the folders of the settings. Raises HalftoneError
+    setting-bad-value where it is missing.
+    """
     others = {"--refiner-at": at is not None, "--refiner-by-steps": by_steps}
     alone = next((name for name, given in others.items() if given), None)
     if model is None and alone is not None:
@@ -79,7 +81,11 @@ def refiner_of(model: str | None, at: float | None, *, by_steps: bool = False) -
         raise HalftoneError("setting-bad-value", name=alone, value=value, allowed=Words("--refiner MODEL as well"))
     if model is None:
         return None
+    from halftone.session.models.model_list import named_model
+
     path = absolute(model)
+    if Path(model).name == model and not os.path.exists(path):
+        path = named_model(model, saved.model_folders) or path
     return Refiner(path=path, by_steps=by_steps) if at is None else Refiner(path=path, at=at, by_steps=by_steps)
 
 
