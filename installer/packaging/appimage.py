@@ -18,7 +18,7 @@ PROGRAM: Final = "usr/lib/halftone"
 def build(cache: str, target: str, made: Release, folder: str) -> str:
     """Write the AppImage; returns its path. Raises LaunchError where the runtime lacks, and as `payload`; CalledProcessError."""
     path = os.path.join(folder, f"halftone-{made.version}-x86_64.AppImage")
-    start = runtime(os.path.join(cache, RUNTIME))
+    start = runtime(os.path.join(cache, RUNTIME), made.runtime)
     write_appimage(payload(cache, target, "appimage", made), start, made, path)
     return path
 
@@ -60,16 +60,17 @@ def starter(made: Release) -> bytes:
     return start.replace(b"for python in", cache + b"for python in", 1)
 
 
-def runtime(path: str) -> bytes:
-    """Read the runtime. Raises LaunchError where it lacks or is not the pinned one."""
+def runtime(path: str, own: str = "") -> bytes:
+    """Read the runtime. own: as in `Release`. Raises LaunchError where it lacks, or is neither the pinned one nor that."""
     name = f"runtime-x86_64 of release {RUNTIME_VERSION} of AppImage's type2-runtime"
     try:
         with open(path, "rb") as file:
             found = file.read()
     except FileNotFoundError as error:
         raise LaunchError(f"{path} is missing; no AppImage was built: put {name} there and start again.") from error
-    if (sha256 := hashlib.sha256(found).hexdigest()) != RUNTIME_SHA256:
+    if (sha256 := hashlib.sha256(found).hexdigest()) != (own or RUNTIME_SHA256):
         raise LaunchError(
-            f"{path} is not the file that was pinned (SHA-256 {sha256}); no AppImage was built: put {name} there and start again."
+            f"{path} is not the file that was pinned (SHA-256 {sha256}); no AppImage was built: put {name} there, or set "
+            "HALFTONE_RUNTIME_SHA256 to the hash of one that you compiled."
         )
     return found

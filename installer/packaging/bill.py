@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from installer.build import torch_pin
-from installer.packaging.wheel_cache import RUNTIME_VERSION
+from installer.packaging.wheel_cache import RUNTIME_SHA256, RUNTIME_VERSION
 from installer.places import ROOT
 from installer.uvtool import PINNED
 
@@ -44,15 +44,17 @@ def _component(name: str, version: str, licence: str, kind: str = "library") -> 
     return {"type": kind, "name": name, "version": version, "licenses": [{"expression": licence}]}
 
 
-def written(version: str, epoch: int, target: str, kind: str) -> bytes:
-    """The bill as JSON, equal to the byte for equal inputs. target: the platform of the package; kind: of the package. Raises
-    KeyError for a package without a licence in the table.
+def written(version: str, epoch: int, target: str, kind: str, runtime: str = "") -> bytes:
+    """The bill as JSON, equal to the byte for equal inputs. target: the platform of the package; kind: of the package; runtime:
+    as in `Release`. Raises KeyError for a package without a licence in the table.
     """
     known = licences()
     parts = [_component("uv", PINNED, known["bundled"]["uv"], "application") | {"scope": "required"}]
     parts += [_component(name, "", known["bundled"][name], "file") for name in sorted(known["bundled"]) if name != "uv"]
     if kind == "appimage":
-        parts.append(_component("AppImage runtime", RUNTIME_VERSION, known["appimage"]["AppImage runtime"], "application"))
+        number, licence = "" if runtime else RUNTIME_VERSION, known["appimage"]["AppImage runtime"]
+        start = _component("AppImage runtime", number, licence, "application")
+        parts.append(start | {"hashes": [{"alg": "SHA-256", "content": runtime or RUNTIME_SHA256}]})
     for name, number, _ in locked():
         parts.append(
             _component(name, number, known["packages"][name])

@@ -34,11 +34,14 @@ class Entry(NamedTuple):
 
 
 class Release(NamedTuple):
-    """version: as in pyproject.toml; epoch: seconds since 1970 that stand on every file; commit: what was built."""
+    """version: as in pyproject.toml; epoch: seconds since 1970 that stand on every file; commit: what was built; runtime: SHA-256
+    of a runtime for the AppImage that was compiled in the place of the pinned one.
+    """
 
     version: str
     epoch: int
     commit: str
+    runtime: str = ""
 
 
 def git(*words: str, root: str = ROOT) -> str:
@@ -46,8 +49,8 @@ def git(*words: str, root: str = ROOT) -> str:
 
 
 def release(environ: Mapping[str, str] = os.environ, root: str = ROOT) -> Release:
-    """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit. Raises LaunchError where a file
-    is not as it was committed, or where no start could compare the version.
+    """The release that the checkout is. SOURCE_DATE_EPOCH goes before the time of its commit, HALFTONE_RUNTIME_SHA256 before the
+    pinned runtime. Raises LaunchError where a file is not as it was committed, or where no start could compare the version.
     """
     if differing := git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", root=root).split("\0")[0]:
         raise LaunchError(f"{differing[3:]} differs from the commit; nothing was built: commit it, or undo the change.")
@@ -58,7 +61,8 @@ def release(environ: Mapping[str, str] = os.environ, root: str = ROOT) -> Releas
             f"The version “{version}” of pyproject.toml is not numbers with dots; nothing was built: write one such as 1.2.0."
         )
     epoch = environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct", root=root).strip()
-    return Release(version, int(epoch), git("rev-parse", "HEAD", root=root).strip())
+    own = environ.get("HALFTONE_RUNTIME_SHA256", "")
+    return Release(version, int(epoch), git("rev-parse", "HEAD", root=root).strip(), own)
 
 
 def sources() -> dict[str, Entry]:
@@ -79,7 +83,7 @@ def payload(cache: str, target: str, kind: str, made: Release) -> dict[str, Entr
     files |= {f"uv/{name}": Entry(data, runs=True) for name, data in wheel_cache.programs(cache, target).items()}
     note = {"kind": kind, "target": target, "version": made.version, "commit": made.commit}
     files[PACKAGE_NOTE] = Entry((json.dumps(note, indent=1) + "\n").encode())
-    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target, kind))
+    files["bill-of-materials.cdx.json"] = Entry(bill.written(made.version, made.epoch, target, kind, made.runtime))
     return dict(sorted(files.items()))
 
 

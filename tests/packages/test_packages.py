@@ -5,6 +5,7 @@ A whole Debian is used by `tests.packages.in_chroot`.
 
 import base64
 import gzip
+import hashlib
 import json
 import os
 import plistlib
@@ -151,6 +152,9 @@ def test_the_bill_names_every_package_of_the_lock_with_a_licence() -> None:
     image = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "appimage"))
     assert [one["version"] for one in image["components"] if one["name"] == "AppImage runtime"] == [wheel_cache.RUNTIME_VERSION]
     assert "AppImage runtime" not in listed
+    own = json.loads(bill.written("0.1.0", 1_700_000_000, "linux-x86_64", "appimage", "ab" * 32))
+    (start,) = (one for one in own["components"] if one["name"] == "AppImage runtime")
+    assert ("version" in start, start["hashes"][0]["content"]) == (False, "ab" * 32)
     assert image["serialNumber"] != written["serialNumber"]
 
 
@@ -171,6 +175,8 @@ def test_an_appimage_is_equal_to_the_byte_twice_and_needs_the_pinned_runtime(tmp
     (tmp_path / "runtime").write_bytes(b"\x7fELF1234AI\x02anything")
     with pytest.raises(LaunchError, match=r"is not the file that was pinned .*no AppImage was built"):
         appimage.runtime(str(tmp_path / "runtime"))
+    compiled = hashlib.sha256((tmp_path / "runtime").read_bytes()).hexdigest()
+    assert appimage.runtime(str(tmp_path / "runtime"), compiled).startswith(b"\x7fELF")
     made: list[bytes] = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
