@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.helpers.hostile_pickles import MARK, hostile
 from tests.helpers.ip_adapters import save_adapter, save_encoder
 
 from halftone.contract.request import Control, IpAdapter
+from halftone.library.files.header import refuse_misnamed
 
 KIND: Final = "pickles"
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
@@ -41,13 +43,20 @@ _heard: list[str] = []
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note every pickle and program that is opened, and every class that a pickle names."""
+    """Note every pickle and program that is opened, and every class that a pickle names. Not those whose first bytes alone are
+    looked at, to call a web page or an empty file what it is.
+    """
     if event == "open" and isinstance(arguments[0], (str, os.PathLike)):
         path = str(os.fspath(arguments[0]))
-        if path.endswith((*_PICKLES, ".py")):
+        if path.endswith((*_PICKLES, ".py")) and not _looks_at_first_bytes():
             _heard.append(path)
     elif event == "pickle.find_class":
         _heard.append(f"class {arguments[0]}.{arguments[1]}")
+
+
+def _looks_at_first_bytes() -> bool:
+    frames = (frame.f_code for frame, _ in traceback.walk_stack(None))
+    return any(code is refuse_misnamed.__code__ for code in frames)
 
 
 @cache

@@ -272,7 +272,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_loaded(
     assert "pickle" in refused(model, Control(path=str(tmp_path / "net.pth"), image=image))[1]
     net = str(nets["sd15"])
     assert refused(model, Control(path=net, image=str(tmp_path / "none.png")))[0] == "image-missing"
-    assert refused(model, Control(path=net, image=image, scale=3.0))[0] == "value-out-of-range"
+    assert refused(model, Control(path=net, image=image, scale=11.0))[0] == "value-out-of-range"
     assert refused(model, Control(path=net, image=image, start=0.5, end=0.5))[0] == "setting-bad-value"
 
 

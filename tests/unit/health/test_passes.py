@@ -39,7 +39,7 @@ def test_so_many_steps_are_asked_that_those_wanted_are_computed(wanted: int, str
     steps, share = part_of_schedule(wanted, strength, counting)
     assert steps == max(wanted, int(wanted / strength))
     assert steps_from_picture(steps, share, counting) == (max(1, wanted - 1) if counting == "timesteps" else wanted)
-    assert share == pytest.approx(strength, rel=0.5 if wanted < 3 else 0.12)
+    assert share == pytest.approx(strength, rel=0.5 if wanted < 3 else 0.16)
 
 
 @pytest.mark.parametrize(
