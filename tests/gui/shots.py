@@ -75,6 +75,7 @@ from halftone.gallery.history import History
 from halftone.gui.create.create_page import CreatePage
 from halftone.gui.create.form.model_picker import ModelCard
 from halftone.gui.gallery.gallery_page import GalleryPage
+from halftone.library.families.known_families import SDXL
 from halftone.settings.places import resources
 
 GPU: Final = msgspec.structs.replace(
@@ -520,6 +521,7 @@ def presets(stage: Stage) -> None:
 def refiner(stage: Stage) -> None:
     """A second model for the last steps, and why another was not taken."""
     done(stage)
+    stage.page.form.follow(msgspec.structs.replace(samples.POCKET, family=SDXL.name))
     part = stage.page.form.refiner_part
     stage.page.form.edit(refiner="/models/sd_xl_refiner_1.0.safetensors", refiner_at=0.75)
     part.row.setChecked(True)

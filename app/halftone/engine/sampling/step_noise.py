@@ -6,8 +6,7 @@ computed here because A1111 draws them as NVIDIA's cards do, for which torchsde 
 """
 
 import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -21,7 +20,6 @@ _DIGITS: Final = 6
 """To so many decimal places a sigma's place in the tree is found."""
 _POOL: Final = 24
 """Words of the seeds' entropy."""
-_THREADS: Final = 4
 
 Draw = Callable[[int, torch.Size], Tensor]
 """Normal numbers of a seed, in a shape."""
@@ -74,40 +72,19 @@ class Brownian:
         place = min(max(round(sigma, _DIGITS), whole.start), whole.end)
         while len(path) > 1 and (not path[-1].start < place <= path[-1].end or place == path[-2].end):
             path.pop()  # to where the way down from the whole would pass: sums of other parts round in another way
-        ways = list(_ways_down(path[-1], place))
-        with ThreadPoolExecutor(_THREADS) as pool:  # a card's numbers take most of the time, and no lock of Python's
-            noises = pool.map(lambda way: self._draw(self._word((way.key, way.depth)), self._shape), ways)
-            for way, noise in zip(ways, noises, strict=True):
-                path.append(_half(path[-1], way, noise))
+        while place not in (path[-1].start, path[-1].end):
+            path.append(self._half(path[-1], place))
         return path[-1].before + path[-1].gone * float(place == path[-1].end)
 
-
-class _Way(NamedTuple):
-    """From a part of the tree to one of its halves. key, depth: of the part."""
-
-    middle: float
-    to_left: bool
-    key: int
-    depth: int
-
-
-def _ways_down(part: _Part, place: float) -> Iterator[_Way]:
-    """To the part that begins or ends at the place."""
-    start, end, key, depth = part.start, part.end, part.key, part.depth
-    while place not in (start, end):
-        middle = round(0.5 * (end + start), _DIGITS)
-        yield _Way(middle, place <= middle, key, depth)
-        (start, end) = (start, middle) if place <= middle else (middle, end)
-        key, depth = 2 * key + (place > middle), depth + 1
-
-
-def _half(part: _Part, way: _Way, noise: Tensor) -> _Part:
-    """A half of a part. noise: of its division."""
-    left, right, share = way.middle - part.start, part.end - way.middle, 1 / (part.end - part.start)
-    first = left * share * part.gone + math.sqrt(left * right * share) * noise
-    if way.to_left:
-        return _Part(part.start, way.middle, part.before, first, 2 * way.key, way.depth + 1)
-    return _Part(way.middle, part.end, part.before + first, part.gone - first, 2 * way.key + 1, way.depth + 1)
+    def _half(self, part: _Part, place: float) -> _Part:
+        """The half of a part with the place."""
+        middle = round(0.5 * (part.end + part.start), _DIGITS)
+        left, right, share = middle - part.start, part.end - middle, 1 / (part.end - part.start)
+        noise = self._draw(self._word((part.key, part.depth)), self._shape)
+        first = left * share * part.gone + math.sqrt(left * right * share) * noise
+        if place <= middle:
+            return _Part(part.start, middle, part.before, first, 2 * part.key, part.depth + 1)
+        return _Part(middle, part.end, part.before + first, part.gone - first, 2 * part.key + 1, part.depth + 1)
 
 
 @lru_cache(maxsize=1)
